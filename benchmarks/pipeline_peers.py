@@ -33,7 +33,7 @@ class PipelinePeer(ContenderProcess):
     def prepare(self, name: str, trials: int, database: str) -> None:
         """Prepares a pipeline. Errors: MissingContender, RuntimeError where that takes too long (PATIENCE, trials)."""
         request = {"name": name, "way": self.name, "threads": self.threads, "trials": trials, "database": database}
-        stop = Timer(PATIENCE + (0 if self.name in HALIDE else EACH * trials), self.close_at_once)
+        stop = Timer(PATIENCE + (EACH * trials if self.name == OURS else 0), self.close_at_once)
         stop.start()
         self.tell({"prepare": request})
         try:

@@ -123,10 +123,7 @@ class Expressions:
 
     def _atom(self, expr: Expr) -> Index:
         """Evaluates a part of an index that is no sum: quotients and bounds are folded where their operands are known."""
-        if isinstance(expr, Op) and expr.name in _INDEX_OPERATORS and may_wrap(expr):
-            operands = [self.value(arg) for arg in expr.args]
-            return self.indices.from_value(self.arithmetic.apply(expr.name, operands, i64))
-        if isinstance(expr, Op) and expr.name in _INDEX_OPERATORS and len(expr.args) == 2:
+        if isinstance(expr, Op) and expr.name in _INDEX_OPERATORS and len(expr.args) == 2 and not may_wrap(expr):
             left, right = (self.index(arg) for arg in expr.args)
             if expr.name in ("min", "max"):
                 return self.indices.bound(expr.name, left, right)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from ...tensor.dtype import DType, Kind, boolean, f32, i32
 from ...tensor.expr import Cast, Const, Expr, Op
+from ...tensor.indices.operator_ranges import range_of
 from ..math.body import shuffle_mask
 from .types import Value, literal, suffix, value_type
 
@@ -107,8 +108,8 @@ def _holds(dtype: DType, least: float, most: float) -> bool:
     """Says whether a narrow integer holds all whole numbers between two, which are such numbers."""
     if not dtype.is_integer or dtype.bits > 16:
         return False
-    low = -(1 << dtype.bits - 1) if dtype.kind is Kind.SIGNED else 0
-    return low <= least <= most < low + (1 << dtype.bits) and least == int(least) and most == int(most)
+    low, high = range_of(dtype)
+    return low <= least <= most <= high and least == int(least) and most == int(most)
 
 
 def _is_small(added: Expr) -> bool:

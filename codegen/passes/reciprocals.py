@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import reduce
+from operator import and_
 
-from ...tensor.dtype import boolean, f32, f64
+from ...tensor.dtype import f32, f64
 from ...tensor.expr import Const, Expr, Op, Read, children, rewrite, variables, walk
 from ..ir.loop_ir import (
     Allocate,
@@ -48,7 +49,7 @@ def _changed(node: Statement) -> Statement:
         fast: Statement = node
         for divisor in divisors:
             fast = _multiplied(fast, divisor)
-        return If(reduce(_both, map(_in_range, divisors)), fast, node)
+        return If(reduce(and_, map(_in_range, divisors)), fast, node)
     return with_substatements(node, _changed)
 
 
@@ -103,11 +104,7 @@ def _evaluated(expr: Expr) -> Iterator[Expr]:
 def _in_range(divisor: Expr) -> Expr:
     size = Op("abs", (divisor,), divisor.dtype)
     low, high = Const(1 / LARGEST, divisor.dtype), Const(LARGEST, divisor.dtype)
-    return _both(Op("ge", (size, low), boolean), Op("le", (size, high), boolean))
-
-
-def _both(one: Expr, other: Expr) -> Expr:
-    return Op("and", (one, other), boolean)
+    return (size >= low) & (size <= high)
 
 
 def _multiplied(node: Statement, divisor: Expr) -> Statement:

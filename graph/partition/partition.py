@@ -136,7 +136,7 @@ def _group(
     """A root with the producers that it takes in. `aliases`: see `_groups`; `ends`: see `_ends`."""
     if root.fold is not None:
         return [root.name]
-    if epilogue is not None and (taken - aliases).isdisjoint({epilogue.reduction, *epilogue.members}):
+    if epilogue is not None and all(n not in taken or n in aliases for n in (epilogue.reduction, *epilogue.members)):
         here = [name for name in epilogue.members if name in program.producers]
         members = [root.name, epilogue.reduction, *(name for name in here if name != root.name)]
         return [*members, *_products_before(program, program.stage(epilogue.reduction), taken)]

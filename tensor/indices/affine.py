@@ -12,7 +12,7 @@ from ..dtype import DType, i64
 from ..expr import Cast, Const, Expr, Op, Read, Var, children, with_children
 from .forms import ZERO, Affine, affine, floor_divide, modulo, to_expr
 from .intervals import Bounds, Known, decide, interval, interval_of_form
-from .operator_ranges import Interval
+from .operator_ranges import Interval, range_of
 
 __all__ = [
     "Affine",
@@ -172,9 +172,7 @@ def _fold_constants(expr: Op) -> Expr:
         # One rounding from a binary64 result is exact for + - * / on operands of at most 24 bits (Figueroa 1995).
         result = round_to(float(result), expr.dtype)
         return expr if math.isnan(result) else Const(result, expr.dtype)
-    signed = expr.dtype.kind.value == "signed"
-    low = -(2 ** (expr.dtype.bits - 1)) if signed else 0
-    high = 2 ** (expr.dtype.bits - 1) - 1 if signed else 2**expr.dtype.bits - 1
+    low, high = range_of(expr.dtype)
     return Const(int(result), expr.dtype) if low <= result <= high else expr
 
 

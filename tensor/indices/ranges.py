@@ -13,11 +13,10 @@ they are; data outside of them would all read the same few elements, and so say 
 
 from __future__ import annotations
 
-from ..dtype import Kind
 from ..expr import Cast, Expr, Local, Op, Read, walk
 from ..program import Program, Stage
 from .intervals import Bounds, interval
-from .operator_ranges import Interval
+from .operator_ranges import Interval, range_of
 from .scatter import scattered
 
 EVERYWHERE: Interval = (-(1 << 62), 1 << 62)
@@ -59,7 +58,7 @@ class _Walker:
         """The value of an expression is to be in a range."""
         match expr:
             case Read(tensor=name, dtype=dtype) if dtype.is_integer:
-                self._use(name, _meet(wanted, _range_of(dtype.bits, dtype.kind is Kind.SIGNED)))
+                self._use(name, _meet(wanted, range_of(dtype)))
             case Local(name=name) if name in self._locals:
                 self.allow(self._locals[name], wanted)
             case Cast(arg=arg) if arg.dtype.is_integer:
@@ -141,7 +140,3 @@ def _meet(a: Interval, b: Interval) -> Interval:
 
 def _ordered(low: int, high: int) -> Interval | None:
     return (low, high) if low <= high else None
-
-
-def _range_of(bits: int, signed: bool) -> Interval:
-    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
