@@ -13,6 +13,7 @@ from ..dtype import accumulator
 from ..expr import Expr, Read, variables
 from ..indices.scatter import scattered
 from ..program import Axis, Program, Stage, Tensor
+from ..scan import InStep, written_in_step
 from .blocks import BlockBox, accumulate, boxes, finished, reduced, sizes_of
 from .contract import contract, factor_groups
 from .evaluate import EvaluationScope, Pair, combine_errors, evaluate_expr, from_memory, multiply, store_type
@@ -142,28 +143,38 @@ class Evaluator:
         return value.reshape(shape), None if error is None else np.broadcast_to(error, value.shape).reshape(shape)
 
     def _whole_fold(self, stage: Stage) -> list[Pair]:
+        """All tensors of a fold. Of those that are written in step each step computes no more than it writes."""
         results = [self._empty(tensor) for tensor in stage.tensors]
-        for box in boxes([axis.extent for axis in stage.axes]):
+        in_step = {n: found for n in range(len(results)) if (found := written_in_step(stage, n)) is not None}
+        for box in boxes([axis.extent for axis in stage.axes], _cost_of_step(stage, in_step)):
             sizes = sizes_of(box)
             shapes = {
                 number: tuple(size if d < len(stage.axes_of(number)) else 1 for d, size in enumerate(sizes))
-                for number in range(len(stage.tensors))
+                for number in range(len(results))
+                if number not in in_step
             }
-            states = self._run_fold(stage, shapes, lambda step, box=box: self._mesh(stage.axes, box, step))  # type: ignore[misc]
-            for number, (value, error) in enumerate(results):
-                order = [stage.axes.index(axis) for axis in stage.axes_of(number)]
-                place = tuple(slice(*box[d]) for d in order)
-                new, new_error = states[stage.tensors[number].name]
-                shape = [sizes[d] for d in range(len(order))]
-                value[place] = new.reshape(shape).transpose(order)
-                if error is not None and new_error is not None:
-                    error[place] = new_error.reshape(shape).transpose(order)
+
+            def write(scope: EvaluationScope, box: BlockBox = box) -> None:
+                for number, found in in_step.items():
+                    axis, at = _dimension(stage, found), int(evaluate_expr(found.place, scope)[0])
+                    if box[axis][0] <= at < box[axis][1]:
+                        here = (*box[:axis], (at, at + 1), *box[axis + 1 :])
+                        _put(results[number], evaluate_expr(found.value, scope), stage, number, here)
+
+            states = self._run_fold(stage, shapes, lambda step, box=box: self._mesh(stage.axes, box, step), write)  # type: ignore[misc]
+            for number in shapes:
+                _put(results[number], states[stage.tensors[number].name], stage, number, box)
         return list(results)
 
     def _run_fold(
-        self, stage: Stage, shapes: Mapping[int, tuple[int, ...]], scope_at: Callable[[dict[str, int]], EvaluationScope]
+        self,
+        stage: Stage,
+        shapes: Mapping[int, tuple[int, ...]],
+        scope_at: Callable[[dict[str, int]], EvaluationScope],
+        write: Callable[[EvaluationScope], None] | None = None,
     ) -> dict[str, Pair]:
-        """The last values of some tensors of a fold (the keys of `shapes`), in the order of its steps."""
+        """The last values of some tensors of a fold (the keys of `shapes`), in the order of its steps. `write`: what else is
+        done at each."""
         fold, (ordered,) = stage.fold, stage.reduction
         assert fold is not None
         states: dict[str, Pair] = {}
@@ -174,6 +185,8 @@ class Evaluator:
         for step in range(ordered.extent):
             scope = scope_at({ordered.name: step})
             scope.own, scope.locals = states, dict(fold.locals)
+            if write is not None:
+                write(scope)
             new: dict[str, Pair] = {}
             for number, shape in shapes.items():
                 value, error = evaluate_expr(stage.bodies[number], scope)
@@ -258,8 +271,29 @@ class Evaluator:
         asked = self._asked(stage, lambda: EvaluationScope(axes, self.fetch, errors=True))
         return reduced(pair, stage, sizes_of(box), self._errors, asked)
 
+    def _has_fold_behind(self, name: str) -> bool:
+        pending, seen = [name], {name}
+        while pending:
+            tensor = pending.pop()
+            producer = None if tensor in self._whole else self._program.producers.get(tensor)
+            if producer is not None:
+                if producer.fold is not None:
+                    return True
+                more = {read.tensor for read in producer.reads()} - seen
+                pending += more
+                seen |= more
+        return False
+
     def _fold_at(self, stage: Stage, number: int, coordinates: Mapping[str, Array]) -> Pair:
-        """A tensor of a fold at points; with it run those that keep no more axes than it, on which alone it depends."""
+        """A tensor of a fold at points; with it run those that keep no more axes than it, on which alone it depends.
+
+        What another fold is behind is evaluated whole before, if each step reads others of its points: they would be that
+        whole fold for each step.
+        """
+        moving = {read.tensor for read in stage.reads() if stage.reduction[0].name in variables(read)}
+        for name in moving:
+            if self._has_fold_behind(name):
+                self.whole(name)
         count = next(iter(coordinates.values())).size
         rank = len(stage.axes_of(number))
         shapes = {n: (count,) for n in range(len(stage.tensors)) if len(stage.axes_of(n)) <= rank}
@@ -270,6 +304,30 @@ class Evaluator:
             )
 
         return self._run_fold(stage, shapes, scope_at)[stage.tensors[number].name]
+
+
+def _dimension(stage: Stage, found: InStep) -> int:
+    return [axis.name for axis in stage.axes].index(found.axis)
+
+
+def _put(result: Pair, new: Pair, stage: Stage, number: int, box: BlockBox) -> None:
+    """Writes the points of a box into a tensor of a fold, whose axes are the first ones of the stage's in some order."""
+    order = [stage.axes.index(axis) for axis in stage.axes_of(number)]
+    sizes = sizes_of(box)
+    place, shape = tuple(slice(*box[d]) for d in order), [sizes[d] for d in range(len(order))]
+    for into, values in zip(result, new, strict=True):
+        if into is not None and values is not None:
+            whole = np.broadcast_to(values, [*shape, *(1 for _ in sizes[len(order) :])])
+            into[place] = whole.reshape(shape).transpose(order)
+
+
+def _cost_of_step(stage: Stage, in_step: Mapping[int, InStep]) -> Callable[[Sequence[int]], int]:
+    """Points that a step computes of the tensor of which it computes most."""
+    skipped = [_dimension(stage, in_step[n]) if n in in_step else None for n in range(len(stage.tensors))]
+    counted = [
+        [d for d in range(len(stage.axes_of(n))) if d != skip] for n, skip in enumerate(skipped)
+    ]  # fmt: skip
+    return lambda sizes: max(prod(sizes[d] for d in dimensions) for dimensions in counted)
 
 
 def _clipped(indices: Sequence[Array], shape: tuple[int, ...]) -> tuple[Array, ...]:
