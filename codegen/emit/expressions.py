@@ -13,7 +13,7 @@ from ...targets.target import Target
 from ...tensor.dtype import f32, i64
 from ...tensor.expr import Cast, Const, Expr, Op, Read, Var, variables, walk
 from ...tensor.indices.affine import Affine, affine
-from ...tensor.indices.intervals import interval_of_form
+from ...tensor.indices.intervals import interval, interval_of_form
 from ...tensor.indices.operator_ranges import may_wrap
 from ...tensor.language import COMPARISONS
 from ...tensor.stage_edits import factors
@@ -26,6 +26,7 @@ from .index import Index, IndexArithmetic
 from .lookup import ENTRIES, look_up, looks_up, lookup_of
 from .memory import BufferPointer, Memory
 from .module_text import ModuleText
+from .narrow_index import is_narrow, narrow
 from .packing import PACKS, elements_of, is_bf16, load_halves, load_words, spread_byte
 from .registers import Registers
 from .rounding import rounded_integer, rounded_integer_of, rounds_to_integers
@@ -33,6 +34,7 @@ from .strided import ALONE, Near
 from .text import FunctionText
 from .types import Value, literal
 from .values import Arithmetic
+from .window import load_window
 
 _INDEX_OPERATORS = frozenset(("add", "sub", "neg", "mul", "floordiv", "mod", "min", "max"))
 
@@ -123,6 +125,8 @@ class Expressions:
 
     def _atom(self, expr: Expr) -> Index:
         """Evaluates a part of an index that is no sum: quotients and bounds are folded where their operands are known."""
+        if self.indices.lanes and not self.exact and (found := self._narrow(expr)) is not None:
+            return found
         if isinstance(expr, Op) and expr.name in _INDEX_OPERATORS and len(expr.args) == 2 and not may_wrap(expr):
             left, right = (self.index(arg) for arg in expr.args)
             if expr.name in ("min", "max"):
@@ -136,6 +140,24 @@ class Expressions:
             operands = [self.indices.value(left), self.indices.value(right)]
             return self.indices.from_value(self.arithmetic.apply(expr.name, operands, i64))
         return self.indices.from_value(self.value(expr))
+
+    def _narrow(self, expr: Expr) -> Index | None:
+        """A part of an index that data say, of which the range is known."""
+        if self.target.is_gpu or not self._reads(expr):
+            return None
+        low, high = interval(expr, self.ranges)
+        if not is_narrow(expr, low, high):
+            return None
+        found = self.indices.from_value(self.arithmetic.cast(narrow(self.arithmetic, expr, self.value), i64))
+        if found.vector:
+            self.indices.ranges[found.vector] = low, high
+        return found
+
+    def _reads(self, expr: Expr) -> bool:
+        reading = self._reading.get(id(expr))
+        if reading is None:
+            reading = self._reading[id(expr)] = any(isinstance(node, Read) for node in walk(expr))
+        return reading
 
     # Values
 
@@ -227,10 +249,7 @@ class Expressions:
         return self.arithmetic.select(chosen, value, self._under(chosen, no, negate=True))
 
     def _under(self, condition: Value, expr: Expr, negate: bool = False) -> Value:
-        reading = self._reading.get(id(expr))
-        if reading is None:
-            reading = self._reading[id(expr)] = any(isinstance(node, Read) for node in walk(expr))
-        if not reading:
+        if not self._reads(expr):
             return self.value(expr)
         with self.guarded(self.arithmetic.negation(condition) if negate else condition):
             return self.value(expr)
@@ -265,7 +284,16 @@ class Expressions:
         before, self.exact = self.exact, False  # what stands in an exact index is read where something is
         index = self.locate(node.indices, buffer)
         self.exact = before
-        return self.memory.load(place, index, self._needed_guard(node, buffer), self.mask, self._near(node, buffer))
+        guard = self._needed_guard(node, buffer)
+        if guard is None and self.mask is None and self._is_window(node, buffer, index):
+            found = load_window(self.memory, place, index)
+            if found is not None:
+                return found
+        return self.memory.load(place, index, guard, self.mask, self._near(node, buffer))
+
+    def _is_window(self, node: Read, buffer: Buffer, index: Index) -> bool:
+        """Says whether data say where each lane reads, and all that they can say exists."""
+        return index.vector in self.indices.ranges and self._is_inside(node, buffer)
 
     def _near(self, node: Read, buffer: Buffer) -> Near:
         """Says how many elements before and behind one are read as well, by other copies of a body that all run."""
@@ -287,11 +315,15 @@ class Expressions:
         guard = self.guard
         if guard is None or not guard.lanes or guard.text in self.arithmetic.known.masks or not self.ranges:
             return guard
+        return None if self._is_inside(node, buffer) else guard
+
+    def _is_inside(self, node: Read, buffer: Buffer) -> bool:
+        """Says whether an element that was located exists whatever data say."""
         inside = self._inside.get(id(node))
         if inside is None:
             low, high = interval_of_form(self._places[id(node.indices), buffer.shape], self.ranges)
             inside = self._inside[id(node)] = low >= 0 and high < buffer.elements
-        return None if inside else guard
+        return inside
 
     def is_no_term(self, product: Expr) -> bool:
         """True for a product with a zero of a table in it, known now: it is left out of sums."""

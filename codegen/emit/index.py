@@ -56,6 +56,7 @@ class IndexArithmetic:
         self.natural: set[str] = set()  # names that are known not to be negative
         self.multiples: dict[str, int] = {}  # names that are multiples of a number
         self.tables: dict[str, tuple[int, ...]] = {}  # vectors of which the number of each lane is known now
+        self.ranges: dict[str, tuple[int, int]] = {}  # vectors of which the least and the greatest number are known now
 
     def total(self, parts: Iterable[tuple[Index, int]], constant: int = 0) -> Index:
         """constant + sum of coefficient * part."""
@@ -73,6 +74,9 @@ class IndexArithmetic:
                 scaled = whole if coefficient == 1 else self.arithmetic.apply("mul", [whole, factor], i64)
                 if whole.text in self.tables:
                     self.tables[scaled.text] = tuple(coefficient * n for n in self.tables[whole.text])
+                elif whole.text in self.ranges:
+                    low, *_, high = sorted(coefficient * end for end in self.ranges[whole.text])
+                    self.ranges[scaled.text] = low, high
                 vectors.append(scaled)
         if not terms:
             kept: tuple[tuple[str, int], ...] = ()
@@ -89,6 +93,8 @@ class IndexArithmetic:
             if before.text in self.tables and other.text in self.tables:
                 pairs = zip(self.tables[before.text], self.tables[other.text], strict=True)
                 self.tables[summed.text] = tuple(one + more for one, more in pairs)
+            elif (one := self._range(before.text)) and (more := self._range(other.text)):
+                self.ranges[summed.text] = one[0] + more[0], one[1] + more[1]
         return Index(constant, kept, lane, summed.text if summed else "")
 
     def minus(self, left: Index, right: Index) -> Index:
@@ -146,6 +152,16 @@ class IndexArithmetic:
         """Returns what each lane adds to the names of an index, where that is known now."""
         known = self.tables.get(index.vector) if index.vector else (0,) * self.lanes
         return None if known is None else tuple(index.constant + index.lane * n + one for n, one in enumerate(known))
+
+    def span(self, index: Index) -> tuple[int, int] | None:
+        """The least and the greatest number that a lane adds to the names and the constant of an index, where it is known."""
+        found = self._range(index.vector)
+        last = index.lane * (self.lanes - 1)
+        return None if found is None else (found[0] + min(0, last), found[1] + max(0, last))
+
+    def _range(self, vector: str) -> tuple[int, int] | None:
+        numbers = self.tables.get(vector)
+        return self.ranges.get(vector) if numbers is None else (min(numbers), max(numbers))
 
     # Comparison
 

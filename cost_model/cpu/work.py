@@ -15,6 +15,7 @@ import numpy as np
 from ...schedules.access import element_stride, output_stride
 from ...schedules.loops import WRITTEN_OUT, Loop, LoopKind, Scope
 from ...schedules.plan.long_functions import ABREAST, long_slots
+from ...schedules.plan.windows import permutations
 from ...targets.backend import FUSED
 from ...targets.matrix_instructions import vector_instruction
 from ...targets.target import Target
@@ -35,8 +36,7 @@ LATENCY = 4.0  # cycles from an addition or multiply-add to the next one that ne
 WINDOW = 200.0  # instructions that a core has in flight: as far as it looks ahead for work that is independent
 SCALAR_PORTS = 2.0  # scalars per cycle, also where only one vector of full width is done per cycle
 SCALAR_LOADS = 3.0  # the same of loads, also those that fill all lanes with one scalar
-# Elements from lane to lane up to which whole vectors are loaded and their lanes picked (codegen/emit/memory.py).
-STRIDED = 4
+STRIDED = 4  # elements between lanes up to which whole vectors are loaded and lanes picked (codegen/emit/strided.py)
 SPREAD = 3.0  # instructions that bring a mask to where the lanes lie in one of these vectors
 # Trips of a loop up to which its end is foreseen more or less (Sapphire Rapids: no cost seen up to there).
 REMEMBERED = 32.0
@@ -251,7 +251,7 @@ class StageWork:
         """Says how many loads it takes to read vectors along their axis, and adds what else that takes. `masks`: how often
         one is made where lanes are masked, and `guarded`: in what part of the tiles they are."""
         assert self.vector is not None
-        step = self._step(read)
+        step, program = self._step(read), self.tree.program
         if 1 < step <= STRIDED:
             found.shuffles = found.shuffles + count * (step - 1.0)
             count = count * step * (spans.setdefault(spanned(read, step), read) is read)
@@ -262,6 +262,8 @@ class StageWork:
                 if self.target.has_masks:  # elsewhere what all lanes have in common chooses an address
                     found.shuffles = found.shuffles + guarded * masks * step * SPREAD
                 found.masked = found.masked + guarded * count
+        elif step != 1 and (picks := permutations(self.target, program, read, self.vector.axis, self.dtype)):
+            found.shuffles = found.shuffles + count * picks
         elif step != 1:
             count = count / self.vectors * real(self.vector.extent)
             found.gathered = found.gathered + count
