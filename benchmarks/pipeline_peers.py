@@ -20,7 +20,11 @@ HALIDE = {"halide by hand": "by hand", "halide Mullapudi2016": "Mullapudi2016", 
 PATIENCE = 60.0  # seconds: some schedules of long chains take Halide longer to compile
 EACH = 2.0  # seconds more for each trial, which ours alone makes
 TORCH = "torch.compile"
+OPENCV = "OpenCV"
 LOOP = "single sweeps"  # ours, one kernel for each sweep, called one after another
+
+# Programs of integers that see a picture too: what is drawn for the others has few values.
+SEEN = ("blur 3x3 u8", "blur 9x9 u8", "blur 9x9 u16", "equalised")
 
 
 class PipelinePeer(ContenderProcess):
@@ -53,7 +57,7 @@ def prepare(request: dict[str, Any]) -> ReadyCall:
     name, way, threads = request["name"], request["way"], request["threads"]
     program = tilesmith.parse(PROGRAMS[name]())
     sources = [declared.tensor for declared in program.inputs]
-    if name in IMAGES:
+    if name in IMAGES or name in SEEN:
         drawn = [pictured(name, sources[0].shape, sources[0].dtype.numpy)]
     else:
         drawn = list(random_inputs(program, seed=1))
@@ -81,11 +85,16 @@ def prepare(request: dict[str, Any]) -> ReadyCall:
         from pipeline.torch_layers import prepared as compiled
 
         call = compiled(name, given, output, threads)
+    elif way == OPENCV:
+        from pipeline.opencv_images import prepared as called
+
+        call = called(name, given[0], output, threads)
     else:
         call = _single_sweeps(name, threads, given[0], output)
     about["ready_seconds"] = time.perf_counter() - begin
     call()
     points = np.random.default_rng(2).integers(0, output.size, SAMPLES)
+    about["integers"] = not np.issubdtype(output.dtype, np.floating)
     about["sample"] = [float(value) for value in output.reshape(-1)[points]]
     return partial(time_calls, call), about, (*given, output)
 

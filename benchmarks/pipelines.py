@@ -4,7 +4,7 @@
     python benchmarks/pipelines.py --pipeline harris --pipeline "jacobi 4" --trials 256 --save
 
 The method is that of measure/compare/method.py; contenders are processes of their own, and their outputs are compared before
-they are timed. Needs Halide's wheel (`pip install halide`).
+they are timed. Needs Halide (`pip install halide`); OpenCV (`pip install opencv-python-headless`) runs where it is there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Annotated, Any
 import typer
 from peers import OURS
 from pipeline.programs import PROGRAMS
-from pipeline_peers import HALIDE, LOOP, TORCH, PipelinePeer
+from pipeline_peers import HALIDE, LOOP, OPENCV, TORCH, PipelinePeer
 from results_folder import results_folder
 from rich.console import Console
 from rich.table import Table
@@ -32,6 +32,7 @@ from tilesmith.measure.compare.method import ContestRounds, Method
 from tilesmith.measure.compare.noise import MachineNoise, describe
 
 AGREEMENT = 1e-3  # largest difference between contenders' outputs, of the largest value
+ROUNDED = 1.0  # how far OpenCV may be off in integers, which it rounds once and to the nearest
 AUTOMATIC = tuple(name for name in HALIDE if name != "halide by hand")
 
 
@@ -55,7 +56,7 @@ def raced(
 ) -> PipelineResult | None:
     """One pipeline in all ways; None where ours is missing."""
     ready, about, missing = [], {}, {}
-    team = [PipelinePeer(way, threads) for way in (OURS, *HALIDE, TORCH, LOOP)]
+    team = [PipelinePeer(way, threads) for way in (OURS, *HALIDE, TORCH, OPENCV, LOOP)]
     try:
         for peer in team:
             try:
@@ -63,13 +64,15 @@ def raced(
             except (MissingContender, RuntimeError) as reason:
                 missing[peer.name] = str(reason)
                 continue
-            if ready and not _agree(ready[0].about["sample"], peer.about["sample"]):
+            room = ROUNDED if peer.name == OPENCV and peer.about["integers"] else 0.0
+            if ready and not _agree(ready[0].about["sample"], peer.about["sample"], room):
                 missing[peer.name] = "computes something else"
                 console.print(f"{name}: {peer.name} and {ready[0].name} differ")
                 continue
             ready.append(peer)
-            about[peer.name] = {key: value for key, value in peer.about.items() if key != "sample"}
+            about[peer.name] = {key: value for key, value in peer.about.items() if key not in ("sample", "integers")}
         if OURS not in about:
+            console.print(f"{name}: ours does not run: {missing[OURS]}")
             return None
         rounds = method.compare(ready, MachineNoise(threads, [peer.process for peer in ready]))
         return PipelineResult(name, about, rounds, missing)
@@ -78,15 +81,15 @@ def raced(
             peer.close()
 
 
-def _agree(ours: Sequence[float], theirs: Sequence[float]) -> bool:
-    scale = max(abs(value) for value in ours)
-    return all(abs(a - b) <= AGREEMENT * scale for a, b in zip(ours, theirs, strict=True))
+def _agree(ours: Sequence[float], theirs: Sequence[float], room: float) -> bool:
+    most = max(room, AGREEMENT * max(abs(value) for value in ours))
+    return all(abs(a - b) <= most for a, b in zip(ours, theirs, strict=True))
 
 
 def table_of(results: Sequence[PipelineResult], threads: int, trials: int) -> Table:
     """One line for each pipeline; medians in ms."""
     table = Table(title=f"pipelines, {threads} threads, {f'{trials} trials' if trials else 'no trial'}; ms")
-    names = (OURS, *HALIDE, TORCH, LOOP)
+    names = (OURS, *HALIDE, TORCH, OPENCV, LOOP)
     for header in ("pipeline", *names, "to automatic", "to by hand", "ready s", "rounds"):
         table.add_column(header, justify="left" if header == "pipeline" else "right")
     for result in results:
@@ -144,11 +147,10 @@ def main(
         for name in pipeline or PROGRAMS:
             found = raced(name, trials, threads, str(Path(folder) / "tuning.sqlite"), method, console)
             if found is None:
-                console.print(f"{name}: ours does not run")
                 continue
             results.append(found)
             for peer, reason in found.missing.items():
-                if peer not in (TORCH, LOOP):
+                if peer not in (TORCH, OPENCV, LOOP):
                     console.print(f"{name}: without {peer}: {reason}")
             if keep:
                 save([found], threads, trials, seed)
