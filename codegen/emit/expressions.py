@@ -143,14 +143,11 @@ class Expressions:
 
     def _narrow(self, expr: Expr) -> Index | None:
         """A part of an index that data say, of which the range is known."""
-        if self.target.is_gpu or not self._reads(expr):
-            return None
-        low, high = interval(expr, self.ranges)
-        if not is_narrow(expr, low, high):
+        if self.target.is_gpu or not self._reads(expr) or not is_narrow(expr):
             return None
         found = self.indices.from_value(self.arithmetic.cast(narrow(self.arithmetic, expr, self.value), i64))
         if found.vector:
-            self.indices.ranges[found.vector] = low, high
+            self.indices.ranges[found.vector] = interval(expr, self.ranges)
         return found
 
     def _reads(self, expr: Expr) -> bool:

@@ -5,6 +5,9 @@
 Floats become i32 by one instruction a vector, but i64 one by one before AVX-512, and lanes of i32 are compared by one
 instruction. A float that i32 does not hold is moved to an end of +-2^30 first. Minima, maxima and sums with small numbers leave
 it beyond all that the result can be, so that the ends of the result decide as they would have done for the whole number.
+
+Sums in i64 wrap. No float but the least i64 itself is so near to an end that adding less than 2^10 gets past it, and that one
+only downward: so no more than that is added, and nothing taken away, before both ends are known.
 """
 
 from __future__ import annotations
@@ -14,59 +17,75 @@ from typing import NamedTuple
 
 from ...tensor.dtype import Kind, f32, f64, i32, i64
 from ...tensor.expr import Cast, Const, Expr, Op
+from ...tensor.indices.intervals import interval
 from .types import Value, literal
 from .values import Arithmetic
 
 FARTHEST = 1 << 30
+STEPS = 1 << 10  # between the greatest i64 and the double before it
 _HELD = (1 << 31) - 1
 
 
 class _Reach(NamedTuple):
-    """Says how large a narrow number gets, and up to which size it is the wide one: beyond, both lie beyond `exact`."""
+    """Says how large a narrow number gets, and up to which size it is the wide one: beyond, both lie beyond `exact`.
+    `added`: what has been added to floats."""
 
     most: int
-    exact: int | None  # None: always
+    exact: int | None = None  # None: always
+    added: int = 0
 
 
-def is_narrow(expr: Expr, low: int, high: int) -> bool:
-    """Says whether an i64 that lies between `low` and `high` can be computed in lanes of i32."""
+def is_narrow(expr: Expr) -> bool:
+    """Says whether an i64 can be computed in lanes of i32."""
     reach = _reach(expr) if isinstance(expr, Op) else None
-    if reach is None:
-        return False
-    limit = _HELD if reach.exact is None else reach.exact
-    return -limit <= low and high <= limit
+    return reach is not None and reach.exact is None
 
 
 def _reach(expr: Expr) -> _Reach | None:
     match expr:
         case Const(value=number):
-            return _Reach(abs(int(number)), None) if abs(number) <= FARTHEST else None
+            return _Reach(abs(int(number))) if abs(number) <= FARTHEST else None
         case Cast(arg=arg) if arg.dtype.is_float:
             return _Reach(FARTHEST, FARTHEST)
         case Cast(arg=arg) if arg.dtype.bits < 32 or arg.dtype == i32:
-            return _Reach(1 << (arg.dtype.bits - (arg.dtype.kind is Kind.SIGNED)), None)
+            return _Reach(1 << (arg.dtype.bits - (arg.dtype.kind is Kind.SIGNED)))
         case Op(name="min" | "max" | "add" | "sub" as name, args=(left, right)):
             one, other = _reach(left), _reach(right)
-            if one is not None and other is not None:
-                return _sum(one, other) if name in ("add", "sub") else _either(one, other)
+            if one is None or other is None:
+                return None
+            if name in ("min", "max"):
+                return _bounded(expr, _either(one, other))
+            if one.exact is None and other.exact is None:
+                most = one.most + other.most
+                return _Reach(most) if most <= _HELD else None
+            return (_moved_on(one, right) or _moved_on(other, left)) if name == "add" else None
     return None
 
 
 def _either(one: _Reach, other: _Reach) -> _Reach:
     limits = [reach.exact for reach in (one, other) if reach.exact is not None]
-    return _Reach(max(one.most, other.most), min(limits, default=None))
+    return _Reach(max(one.most, other.most), min(limits, default=None), max(one.added, other.added))
 
 
-def _sum(one: _Reach, other: _Reach) -> _Reach | None:
-    """None where it does not fit, or where both were moved: what was cut off one may have been needed for the other."""
-    most = one.most + other.most
-    if most > _HELD or (one.exact is not None and other.exact is not None):
+def _bounded(expr: Expr, reach: _Reach) -> _Reach:
+    """A number both of whose ends are known is the wide one."""
+    low, high = interval(expr, {})
+    if reach.exact is None or not -reach.exact <= low <= high <= reach.exact:
+        return reach
+    return _Reach(max(abs(low), abs(high)))
+
+
+def _moved_on(moved: _Reach, more: Expr) -> _Reach | None:
+    """A number that comes from floats, and a small one."""
+    if (
+        moved.exact is None
+        or not isinstance(more, Const)
+        or not 0 <= moved.added + more.value < STEPS
+        or more.value < 0
+    ):
         return None
-    if one.exact is None and other.exact is None:
-        return _Reach(most, None)
-    moved, added = (one, other) if other.exact is None else (other, one)
-    assert moved.exact is not None
-    return _Reach(most, moved.exact - added.most)
+    step = int(more.value)
+    return _Reach(moved.most + step, moved.exact - step, moved.added + step)
 
 
 def narrow(arithmetic: Arithmetic, expr: Expr, value_of: Callable[[Expr], Value]) -> Value:

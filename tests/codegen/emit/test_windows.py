@@ -33,12 +33,29 @@ from tilesmith.codegen.pipeline import assembled
 from tilesmith.targets.target import Target, parse_target
 from tilesmith.tensor.dtype import DTYPES, i64
 from tilesmith.tensor.expr import Cast, Const, Expr, Op, Var
-from tilesmith.tensor.indices.intervals import interval
 
 Array = np.ndarray[Any, Any]
 AVX2, AVX512, SSE2 = (parse_target(f"x86:{name}") for name in ("avx2", "avx512", "sse2"))
 GATHER, PERMUTE = "masked.gather", ".perm"
-LARGE = [0.0, -0.5, 0.99, 1e9, -1e9, 2.0**30, -(2.0**30), 2.0**31, -(2.0**31), 3e9, -3e9, 1e15, -1e15, 9e18, -9e18]
+LARGE = [
+    0.0,
+    -0.5,
+    0.99,
+    1e9,
+    -1e9,
+    2.0**30,
+    -(2.0**30),
+    2.0**31,
+    -(2.0**31),
+    3e9,
+    -3e9,
+    1e15,
+    -1e15,
+    9e18,
+    -9e18,
+    -(2.0**63),
+    2.0**63 - 1024,
+]
 
 
 def picked(length: int, dtype: str, by: str = "f32", width: int = 8, before: int = 0) -> LoopProgram:
@@ -155,7 +172,7 @@ def drawn(rng: chance.Random, depth: int) -> Expr:
     if not depth or rng.random() < 0.15:
         leaf = rng.choice(["f", "w", "b", "c", "c"])
         if leaf == "c":
-            return Const(rng.choice([0, 1, -1, 7, 100, 1 << 20, FARTHEST - 5, -(1 << 29)]), i64)
+            return Const(rng.choice([0, 1, -1, 7, 100, 1023, 1024, 1 << 20, FARTHEST - 5, -(1 << 29)]), i64)
         dtype = {"f": "f64", "w": "i32", "b": "u8"}[leaf]
         return Cast(read(given(leaf, 8, dtype=DTYPES[dtype]), Var("j")), i64)
     name = rng.choice(["min", "max", "min", "max", "add", "sub"])
@@ -163,7 +180,7 @@ def drawn(rng: chance.Random, depth: int) -> Expr:
 
 
 def whole(expr: Expr, data: dict[str, int]) -> int:
-    """The number itself, without an end."""
+    """The number as an i64, which wraps."""
     match expr:
         case Const(value=value):
             return int(value)
@@ -171,7 +188,8 @@ def whole(expr: Expr, data: dict[str, int]) -> int:
             return data[arg.tensor]  # type: ignore[attr-defined]
     assert isinstance(expr, Op)
     left, right = (whole(arg, data) for arg in expr.args)
-    return {"min": min(left, right), "max": max(left, right), "add": left + right, "sub": left - right}[expr.name]
+    found = {"min": min(left, right), "max": max(left, right), "add": left + right, "sub": left - right}[expr.name]
+    return (found + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def in_lanes(expr: Expr, data: dict[str, int]) -> int:
@@ -201,7 +219,7 @@ def test_narrow_lanes_say_what_whole_numbers_say() -> None:
             expr = Op(
                 "min", (Op("max", (expr, Const(low, i64)), i64), Const(low + rng.choice([0, 9, 1 << 20]), i64)), i64
             )
-        if not isinstance(expr, Op) or not is_narrow(expr, *interval(expr, {})):
+        if not isinstance(expr, Op) or not is_narrow(expr):
             continue
         found += 1
         for _ in range(12):
@@ -214,16 +232,20 @@ def test_narrow_lanes_say_what_whole_numbers_say() -> None:
     assert found > 500
 
 
-@pytest.mark.parametrize("broken", ["most", "exact"])
+@pytest.mark.parametrize("broken", ["wraps", "two floats", "any sum"])
 def test_a_wrong_reach_is_caught(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sums of two floats that were moved, or sums that an i32 does not hold."""
-    kept = narrow_index._sum
+    """Sums that wrap in i64, sums of two floats that were moved, and sums that an i32 does not hold."""
+    kept = narrow_index._moved_on
 
-    def careless(one: Any, other: Any) -> Any:
-        if broken == "most":
-            return kept(one, other) or narrow_index._Reach(narrow_index._HELD, one.exact)
-        return narrow_index._Reach(min(one.most + other.most, narrow_index._HELD), None)
+    def careless(moved: Any, more: Expr) -> Any:
+        if moved.exact is None or (broken != "two floats" and not isinstance(more, Const)):
+            return None
+        step = abs(int(more.value)) if isinstance(more, Const) else 0
+        return kept(moved, more) or narrow_index._Reach(moved.most + step, moved.exact - step, moved.added)
 
-    monkeypatch.setattr(narrow_index, "_sum", careless)
+    if broken == "any sum":
+        monkeypatch.setattr(narrow_index, "_HELD", 1 << 40)
+    else:
+        monkeypatch.setattr(narrow_index, "_moved_on", careless)
     with pytest.raises(AssertionError):
         test_narrow_lanes_say_what_whole_numbers_say()
