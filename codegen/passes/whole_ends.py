@@ -133,14 +133,21 @@ class _Ends:
         divisor = divisor_of(guarded, self.divisors)
         found = [self._end(part, divisor) for part in conjuncts(node.condition)]
         ends = [end for end in found if end is not None]
+        if not 0 < len(ends) < len(found):
+            return []
+        some = [ends] if len(ends) == 1 else [ends, *([end] for end in reversed(ends))]  # vectors lie along inner axes
+        return next((these for these in some if self._can_begin_earlier(node, guarded, these)), [])
+
+    def _can_begin_earlier(self, node: If, guarded: Statement, ends: list[TileAxis]) -> bool:
+        """Tells whether guarded tiles may begin earlier along some axes, and have masks that go away then."""
         sizes = {end.size for end in ends}
-        if not 0 < len(ends) < len(found) or not _masks_by(guarded, sizes) or _fills(guarded, sizes):
-            return []
+        if not _masks_by(guarded, sizes) or _fills(guarded, sizes):
+            return False
         if not all(moves_by_tiles(guarded, end, Var(_name(end))) for end in ends):
-            return []
+            return False
         outermost = next(loop for name, loop in self.around.loops.items() if name in {end.loop for end in ends})
         again = can_run_again(guarded, node, outermost)
-        return ends if again and moves_all(guarded, ends, self.around.held_at(outermost)) else []
+        return again and moves_all(guarded, ends, self.around.held_at(outermost))
 
     def _is_apart(self, condition: Expr, ends: list[TileAxis]) -> bool:
         """Tells whether a condition stays as it is when some tiles begin earlier."""

@@ -207,6 +207,34 @@ def test_rows_of_a_ring_stay_where_they_are() -> None:
     assert print_loops(whole_ends(unmoved)) == print_loops(unmoved)
 
 
+RING_OF_ROWS = """  allocate t: f32[4, 46] in scratch
+    for a < i64(5):
+      let rows = min(2, 9 - a * 2)
+        for b < i64(12):
+          let size = min(4, 46 - b * 4)
+            if 1 < rows and 3 < size and 1 <= a:
+              unroll i < i64(2):
+                vector j < i64(4):
+                  t[(a * 2 + i) % 4, b * 4 + j] = x[a * 2 + i, b * 4 + j + 2]
+            else:
+              unroll k < i64(2) valid rows:
+                vector l < i64(4) valid size:
+                  t[(a * 2 + k) % 4, b * 4 + l] = x[a * 2 + k, b * 4 + l + 2]
+        for d < rows:
+          for c < i64(46):
+            y[a * 2 + d, c] = t[(a * 2 + d) % 4, c]
+"""
+
+
+def test_columns_begin_earlier_where_the_rows_of_a_ring_cannot() -> None:
+    loops = parse_loops(HEAD + RING_OF_ROWS)
+    changed = whole_ends(loops)
+    assert "valid rows" in print_loops(changed) and "valid size" not in print_loops(changed)
+    np.testing.assert_array_equal(results(changed), results(loops))
+    folded = parse_loops(HEAD + RING_OF_ROWS.replace("b * 4 + l]", "(b * 4 + l) % 46]"))
+    assert "valid size" in print_loops(whole_ends(folded))
+
+
 def test_what_is_divided_elsewhere_does_not_matter() -> None:
     odd = parse_loops((HEAD + ROWS).replace("46 - b", "45 - b"))
     changed = whole_ends(odd, {"x": 1, "y": 1, "z": 2})
