@@ -76,14 +76,21 @@ def accept(value: object, wanted: Argument, writable: bool = False) -> Array:
         )
     if array.dtype != wanted.dtype or (bfloat16 and wanted.spec.dtype != "bf16"):
         raise _wrong_dtype(value, "bf16" if bfloat16 else str(array.dtype), wanted)
-    if not (array.flags.c_contiguous and array.flags.aligned):
+    if not array.flags.c_contiguous:
         raise ArgumentError(
             f"{wanted.label} is not contiguous in row-major order",
-            expected="a C-contiguous, aligned array",
+            expected="a C-contiguous array",
             found=f"strides {array.strides} for shape {list(array.shape)}",
             advice="pass tensor.contiguous()"
             if hasattr(value, "contiguous")
             else "pass numpy.ascontiguousarray(array)",
+        )
+    if not array.flags.aligned:
+        raise ArgumentError(
+            f"{wanted.label} lies between the addresses of its elements",
+            expected=f"an array that begins at a multiple of {array.dtype.alignment} bytes",
+            found=f"one that begins at {array.ctypes.data:#x}",
+            advice=f"pass a copy: {'tensor.clone()' if hasattr(value, 'clone') else 'array.copy()'}",
         )
     if writable and (isinstance(value, np.generic) or not array.flags.writeable):  # a NumPy scalar is always copied
         raise ArgumentError(f"{wanted.label} is read-only", advice="pass an array that may be written")

@@ -21,7 +21,7 @@ from .sketch import UNSCHEDULED, Sketch
 RULES = {"processor": CPU, "gpu": GPU}  # by the name that a backend has for its own
 MOST = 96  # sketches: each variant of several large stages is tried, and not every combination of all of them
 FEWEST = 8  # sketches of a program of many stages, each of which is walked in each sketch
-WALKED = 6144  # stages of all sketches together
+WALKED = 1536  # stages of all sketches together
 
 
 def derive(program: Program, target: Target | None = None, accuracy: Accuracy = "default") -> tuple[Sketch, ...]:

@@ -154,8 +154,11 @@ class Sketch:
 
     def config_space(self, program: Program, target: Target) -> ConfigSpace:
         """Returns what the sketch leaves open at the sizes of a program, as strategies see it."""
-        numbers = environment(self.rewritten(program), target)
-        return ConfigSpace(self.key, self.title, tuple(t.parameter(numbers) for t in self.tunables))
+        program = self.rewritten(program)
+        numbers = environment(program, target)
+        stages = len(program.stages) - sum(step.op == "inline" for step in self.steps)
+        parameters = tuple(t.parameter(numbers) for t in self.tunables)
+        return ConfigSpace(self.key, self.title, parameters, self.variants, stages)
 
     def apply(self, program: Program, target: Target, config: Mapping[str, ConfigValue]) -> LoopTree:
         """The loop tree at the numbers of a config; `opened` has those of populations.

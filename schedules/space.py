@@ -8,7 +8,7 @@ candidates of one sketch as one matrix.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Protocol
 
@@ -35,11 +35,16 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class ConfigSpace:
-    """The parameters of one sketch, which `key` names; `name` is for people."""
+    """The parameters of one sketch, which `key` names; `name` is for people.
+
+    `variants`: the options that make its structure, by name. `stages`: how many there are, which is what a look at it costs.
+    """
 
     key: str
     name: str
     parameters: tuple[Parameter, ...]
+    variants: tuple[tuple[str, ConfigValue], ...] = field(default=(), repr=False)
+    stages: int = field(default=1, repr=False)
 
     @property
     def size(self) -> int:

@@ -54,8 +54,14 @@ def convolution_backward(
     gradient: Any, x: Any, weight: Any, bias_sizes: Sequence[int] | None, stride: Sequence[int],
     padding: Sequence[int], dilation: Sequence[int], transposed: bool, output_padding: Sequence[int], groups: int,
     output_mask: Sequence[bool],
-) -> tuple[Any, Any, Any]:  # fmt: skip
-    """The gradients of a convolution's image, weights and bias; None for those that nobody asks for."""
+) -> Any:  # fmt: skip
+    """The gradients of a convolution's image, weights and bias; None for those that nobody asks for.
+
+    Of an empty batch torch goes on with its own operator: as images and channels change places, a convolution would have no
+    channels then, whose shape is none of the weights.
+    """
+    if 0 in (*gradient.shape, *x.shape):
+        return NotImplemented
     rank = weight.dim() - 2
     steps, around, gaps = (_spread(numbers, rank) for numbers in (stride, padding, dilation))
     of_image = of_weight = of_bias = None

@@ -2,12 +2,14 @@
 
 torch opens sizes when a function is called with other ones, or a second module: to torch all calls of modules are one function.
 Kernels have the sizes that they were compiled for, so the graph is specialised here, and what it was made for is looked up by
-the sizes of the operands. After MOST of them further ones stay in torch.
+the sizes of the operands. After MOST of them further ones stay in torch; so does a graph that reads a number out of a tensor,
+which is how torch hands on a float that changes from call to call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from importlib import import_module
 from threading import Lock
 from typing import Any
 
@@ -51,8 +53,18 @@ class BySizes:
                 if len(self._made) >= MOST:
                     show(DebugLevel.TASK, "sizes", lambda: f"more than {MOST} sizes: {key} stay in torch")
                     return self._module
-                self._made[key] = self._specialised(inputs)
+                self._made[key] = self._compiled(inputs)
             return self._made[key]
+
+    def _compiled(self, inputs: Sequence[Any]) -> Any:
+        """Returns what runs for inputs of these sizes: torch itself where a number of the graph is known only when it runs."""
+        fakes = import_module("torch._subclasses.fake_tensor")
+        try:
+            return self._specialised(inputs)
+        except (fakes.DataDependentOutputException, fakes.DynamicOutputShapeException) as error:
+            why = str(error)  # the error is gone when this is told
+            show(DebugLevel.TASK, "sizes", lambda: f"a graph stays in torch: {why} is known only when it runs")
+            return self._module
 
 
 def _sizes(value: Any) -> Hashable:

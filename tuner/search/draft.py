@@ -6,12 +6,15 @@ and Qiao et al., "Pruner: a draft-then-verify exploration mechanism" (ASPLOS 202
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from ...schedules.space import Candidate, Population, Space
 from ...schedules.space_ops import codes, concatenate, defaults, mutate, population, sample, shares, take, unique
 from ..effort import Draft
 from .pool import CandidatePool, Vector, described, joined, pool_of, prior_of
+from .structures import looked_at
 
 Scored = tuple[Population, Vector]
 
@@ -38,20 +41,26 @@ def best_choices(space: Space, rng: np.random.Generator, settings: Draft) -> lis
 
 
 def _best_of_sketches(space: Space, rng: np.random.Generator, settings: Draft) -> list[Scored]:
-    """Returns the best of each sketch that were met, best first."""
-    given = defaults(space)
-    best = []
-    for sketch, count in enumerate(shares(space, settings.population)):
-        first = population(
-            sketch, (c for c in given if c.sketch == sketch), len(space.config_spaces[sketch].parameters)
-        )
-        seen = unique(space, concatenate([first, sample(space, rng, sketch, max(count, settings.least))]))
-        best.append(_least(seen, prior_of(space, seen), settings.keep))
+    """Returns the best of each sketch that were met, best first; none of those that are not looked at."""
+    given, counts = defaults(space), shares(space, settings.population)
+
+    def look(sketch: int) -> Scored:
+        first = _listed(space, sketch, (c for c in given if c.sketch == sketch))
+        seen = unique(space, concatenate([first, sample(space, rng, sketch, max(counts[sketch], settings.least))]))
+        return _least(seen, prior_of(space, seen), settings.keep)
+
+    seen = looked_at(space.config_spaces, settings, look, lambda found: float(min(found[1], default=np.inf)))
+    nothing = ((_listed(space, sketch, ()), np.zeros(0)) for sketch in range(len(space.config_spaces)))
+    best = [seen.get(sketch, empty) for sketch, empty in enumerate(nothing)]
     for _ in range(settings.generations):
         close = _close(best, settings.slack)
         part = settings.children // max(sum(close), 1)
         best = [_descend(space, rng, b, part, settings) if c else b for b, c in zip(best, close, strict=True)]
     return best
+
+
+def _listed(space: Space, sketch: int, candidates: Iterable[Candidate]) -> Population:
+    return population(sketch, candidates, len(space.config_spaces[sketch].parameters))
 
 
 def drawn(space: Space, rng: np.random.Generator, settings: Draft) -> CandidatePool:

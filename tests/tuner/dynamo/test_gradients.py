@@ -139,6 +139,15 @@ def test_gradients_agree_with_eager(make: Any, given: Any) -> None:
         torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-4, atol=1e-5)
 
 
+def test_a_batch_without_images_has_gradients_of_zero() -> None:
+    module, x = nn.Conv2d(2, 3, 3).train(), torch.randn(0, 2, 8, 8, requires_grad=True)
+    compiled = torch.compile(module, backend=backend, options={"threads": 1}, dynamic=False)
+    compiled(x).sum().backward()
+    for parameter in module.parameters():
+        torch.testing.assert_close(parameter.grad, torch.zeros_like(parameter))
+    assert x.grad.shape == x.shape
+
+
 @pytest.mark.parametrize(("make", "given"), STEPS)
 def test_nothing_of_a_step_stays_in_torch(make: Any, given: Any) -> None:
     found = ts.explain(make().train(), (given(),))

@@ -71,3 +71,16 @@ def test_further_sizes_stay_in_torch(shapes: list[int], monkeypatch: pytest.Monk
             x = torch.randn(rows, 6)
             torch.testing.assert_close(compiled(x), module(x))
     assert shapes == [3, 4]
+
+
+def test_numbers_that_change_from_call_to_call_are_read_when_they_run() -> None:
+    """torch hands on such a float as a tensor, out of which the graph reads it."""
+    torch._dynamo.reset()
+
+    def scaled(x: Any, by: int, more: float) -> Any:
+        return x * by + more
+
+    compiled = torch.compile(scaled, backend="tilesmith")
+    for by, more in ((2, 0.5), (3, 0.25), (4, 0.125)):
+        x = torch.randn(3, 4)
+        torch.testing.assert_close(compiled(x, by, more), scaled(x, by, more))
