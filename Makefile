@@ -1,9 +1,13 @@
 # What a person needs: `make install`, `make demo`, `make test`. Needs python3 (3.11 or later) and pip's registry, nothing else.
+# Where nobody names a Python (make PYTHON=...), one of python3's version that is clearly quicker stands in for it.
 # Stamps in .venv hold what was installed, so that a second call does no work; `make clean` forgets all.
 
 PYTHON ?= python3
+QUICKEST := $(if $(filter file,$(origin PYTHON)),.ci/quickest_python.py,-c 'import sys; print(sys.executable)')
 VENV := .venv
 BIN := $(VENV)/bin
+# Of what is installed most is never imported: the rest is compiled when it is.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 WORKERS ?= 2
 PACKAGES := common targets tensor schedules codegen cost_model runtime graph measure tuner logs
 
@@ -27,24 +31,29 @@ install: $(VENV)/.installed
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Tilesmith needs Python 3.11 or later; name one with: make PYTHON=python3.12 ..."; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	"$$($(PYTHON) $(QUICKEST))" -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	$(PIP) -e .
 	@$(links)
 	@touch $@
 
-$(VENV)/.tested: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
-	@# Ray, which the tests use, brings a `tune` of its own: ours is written again, over it.
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps -e .
+# Lint and types need little of what tests need: they run while the rest is installed.
+$(VENV)/.checked: pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[check]'
 	@$(links)
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.tested: $(VENV)/.checked
+	$(PIP) --no-build-isolation -e '.[test]'
+	@# Ray, which the tests use, brings a `tune` of its own: ours, which is `tilesmith`, is written again, over it.
+	cp $(BIN)/tilesmith $(BIN)/tune
 	@touch $@ $(VENV)/.installed
 
 demo: install
 	$(BIN)/python examples/demo.py
 
-# Types are checked while tests run: alone they would leave all cores but one idle.
+# Types are checked while what tests need is installed, and while tests run: alone they would leave all cores but one idle.
 test: lint
 	@$(MAKE) --no-print-directory --jobs 2 types run-tests
 
@@ -68,15 +77,15 @@ coverage: $(VENV)/.tested
 gpu-check: install
 	$(BIN)/python benchmarks/gpu_check.py
 
-lint: $(VENV)/.tested
+lint: $(VENV)/.checked
 	$(BIN)/ruff check --quiet
 	$(BIN)/ruff format --check --quiet
 
-format: $(VENV)/.tested
+format: $(VENV)/.checked
 	$(BIN)/ruff check --quiet --fix
 	$(BIN)/ruff format --quiet
 
-types: $(VENV)/.tested
+types: $(VENV)/.checked
 	@$(links)
 	@cd .types && ../$(BIN)/mypy --config-file ../pyproject.toml --cache-dir ../.mypy_cache -p tilesmith
 
@@ -90,7 +99,7 @@ docs: $(VENV)/.documented
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 $(VENV)/.documented: pyproject.toml | $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	$(PIP) -e '.[docs]'
 	@touch $@
 
 # Tunes models on this machine, and adds the best records of their kernels to those that the project ships; see CONTRIBUTING.md.

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
+from helpers.compiled_once import compile_again, compile_once
 from helpers.small_drafts import draft_all, draft_little
 from helpers.warm.client import NEW_PROCESS, join
 from tilesmith.common.settings import CACHE, SHIPPED, VERIFY
@@ -71,6 +72,12 @@ def cold_children(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def compiles_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LLVM compiles what it has compiled before, too."""
+    compile_again(monkeypatch)
+
+
+@pytest.fixture
 def cache_with_drafts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A cache of a test's own, but for the drafts and the ceilings: those of all tests are the same."""
     return _own_cache(monkeypatch, tmp_path / "cache", "drafts", "ceilings")
@@ -96,6 +103,7 @@ def _own_cache(monkeypatch: pytest.MonkeyPatch, folder: Path, *shared: str) -> P
 def pytest_configure(config: pytest.Config) -> None:
     """All processes of a run share a cache of their own, in which ceilings are kept: nothing is calibrated, and what is drafted
     here serves nobody else."""
+    compile_once()
     if config.getoption("--hypothesis-profile") != "new":
         draft_little()
     if "PYTEST_XDIST_WORKER" in os.environ:

@@ -47,9 +47,7 @@ class Draft:
     doubted: int = 4  # of the first trials at most, for options that no other one has
     variants: int = 2048  # of the best, with other options, from which these are chosen
     close: float = 1.1  # times the best with an option, up to which a trial is for others as well
-    walked: int = (
-        256  # stages of all sketches, up to which all are looked at: 15 ms each of an EPYC of Zen 3, 4 s together
-    )
+    walked: int = 256  # stages of all sketches up to which all are looked at: 15 ms each on an EPYC of Zen 3
     further: int = 4  # sketches of more that are looked at for what their options promise, however large they are
 
 

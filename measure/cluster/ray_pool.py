@@ -90,7 +90,7 @@ def _reach(address: str, wait: float) -> None:
 def _check_token(address: str) -> None:
     """Asks what needs nothing but to be let in: Ray itself tries for a minute or two, and does not say that it was this."""
     try:
-        import grpc  # type: ignore[import-untyped]
+        import grpc
         from ray._private.grpc_utils import init_grpc_channel
     except ImportError:  # a Ray without its client, or from before there were tokens
         return

@@ -25,6 +25,7 @@ def test_a_report_is_read_and_sorted() -> None:
     assert list(found.values()) == pytest.approx([0.0034, 0.0026])
 
 
+@pytest.mark.usefixtures("compiles_again")
 def test_parts_and_passes_of_a_candidate() -> None:
     program = canonical(parse("input x: f32[64]\ny[i: 64] = exp(x[i])\nreturn y\n"))
     found = compile_time(program, UNSCHEDULED, {}, parse_target("host"), 1, times=1)

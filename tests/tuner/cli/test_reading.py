@@ -150,6 +150,7 @@ def test_explain_tells_what_was_measured_of_a_sketch_that_no_longer_applies(call
     assert "cannot make the loops" in answer.out and "split once" in answer.out and "signal 11" in answer.out
 
 
+@pytest.mark.usefixtures("compiles_again")
 def test_explain_tells_where_compiling_takes_its_time(call: Call, db: Path) -> None:
     answer = call("explain", 2, "--compile-time", "--db", db)
     assert answer.code == 0
