@@ -33,6 +33,6 @@ def kept_bytes(tree: LoopTree) -> int:
 
 
 def keeping_seconds(bytes: float, ceilings: Ceilings) -> float:
-    """What it is worth not to keep so many bytes."""
+    """Returns what it is worth not to keep so many bytes."""
     read, _, _ = far_costs(ceilings, MEMORY)
     return bytes * float(np.asarray(read, dtype=np.float64))
