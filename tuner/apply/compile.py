@@ -16,6 +16,7 @@ from ...common.garbage import COLLECTED_RARELY
 from ...graph.executor.provenance import call_origins
 from ...graph.model import Model
 from ...runtime.devices.choose import device_or_absent
+from ...runtime.devices.cpu.compiler_memory import release_compiler
 from ...runtime.kernel import Kernel
 from ...schedules.task import Task
 from ...targets.host import thread_count
@@ -77,18 +78,34 @@ def compile_for(
 ) -> Kernel:
     """Works as `compile`, for any target: what does not run here can be looked at, and exported."""
     with COLLECTED_RARELY:
-        name = program.name if isinstance(program, Model) else ""
-        if isinstance(program, Model):
-            constants = constants or program.constants
-            program = program.program
-        count, kept = thread_count(threads, target), accuracy_named(accuracy)
-        parts = parts_of(program, target) if isinstance(program, Program) else None
-        if parts is not None:
-            kernels = Kernels.of(parts, target, count, kept)
-            return compile_parts(program, kernels, db, constants, strict=strict, name=name)
-        task = Task.of(program, target, count, kept)
-        pick, artifact = first_built(task, db, strict=strict)
-        return kernel_of(program, task, pick, artifact, constants, name)
+        kernel = _compiled(program, target, db, threads, constants, strict, accuracy)
+    if kernel.artifact.kernels:
+        release_compiler()  # now that nobody holds the tasks, which are more than half of what a large model leaves behind
+    return kernel
+
+
+def _compiled(
+    program: Program | Model,
+    target: Target,
+    db: str | Path | None,
+    threads: int | None,
+    constants: Sequence[object] | Mapping[str, object] | None,
+    strict: bool,
+    accuracy: Accuracy,
+) -> Kernel:
+    """The kernel, as one task or as several."""
+    name = program.name if isinstance(program, Model) else ""
+    if isinstance(program, Model):
+        constants = constants or program.constants
+        program = program.program
+    count, kept = thread_count(threads, target), accuracy_named(accuracy)
+    parts = parts_of(program, target) if isinstance(program, Program) else None
+    if parts is not None:
+        kernels = Kernels.of(parts, target, count, kept)
+        return compile_parts(program, kernels, db, constants, strict=strict, name=name)
+    task = Task.of(program, target, count, kept)
+    pick, artifact = first_built(task, db, strict=strict)
+    return kernel_of(program, task, pick, artifact, constants, name)
 
 
 def kernel_of(

@@ -4,7 +4,7 @@ task, the ceilings of the machine and the code do."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...codegen.backends.cpu import builder_version
@@ -16,28 +16,33 @@ from ...schedules.space import ConfigValue
 from ...schedules.task import Task
 from ...targets.ceilings import Ceilings
 
-_KIND = b"draft 1\n"
+_KIND = b"draft 2\n"
 _DECIDING = ("targets", "tensor", "schedules", "cost_model", "tuner")  # rules, models, and the search
 
 
-DraftedPick = tuple[float, Sketch, Mapping[str, ConfigValue]]  # predicted seconds, and of what
+DraftedPick = tuple[float, int, Sketch, Mapping[str, ConfigValue]]  # predicted seconds, bytes of constants, and of what
 
 
 @dataclass(frozen=True, slots=True)
 class Drafted:
-    """The best of each structure, the best of all first: predicted seconds, sketch ("" for the unscheduled nest), config."""
+    """The best of each structure, the best of all first: predicted seconds, bytes of constants that it keeps, sketch ("" for
+    the unscheduled nest), config."""
 
-    found: Sequence[tuple[float, str, Mapping[str, ConfigValue]]]
+    found: Sequence[tuple[float, int, str, Mapping[str, ConfigValue]]]
 
     @staticmethod
-    def of(found: Sequence[DraftedPick]) -> Drafted:
+    def of(found: Iterable[DraftedPick]) -> Drafted:
         """Returns what is kept of a draft."""
-        return Drafted([(s, sketch.text if sketch.steps else "", dict(c)) for s, sketch, c in found])
+        return Drafted([(s, kept, sketch.text if sketch.steps else "", dict(c)) for s, kept, sketch, c in found])
 
     def read(self) -> Iterator[DraftedPick]:
         """The drafts, each read when it is asked for: mostly that is the first alone."""
-        for seconds, text, config in self.found:
-            yield seconds, parse_sketch(text) if text else UNSCHEDULED, config
+        for seconds, kept, text, config in self.found:
+            yield seconds, kept, parse_sketch(text) if text else UNSCHEDULED, config
+
+    def in_order_of(self, cost: Callable[[float, int], float]) -> Drafted:
+        """Returns the same in order of what seconds and bytes together cost, the least first."""
+        return Drafted(sorted(self.found, key=lambda one: cost(one[0], one[1])))
 
 
 def is_kept(task: Task, ceilings: Ceilings) -> bool:
@@ -69,5 +74,7 @@ def _key(task: Task, ceilings: Ceilings) -> str:
 
 
 def _read(content: bytes) -> Drafted | None:
-    found = [(float(seconds), str(text), dict(config)) for seconds, text, config in json.loads(content)]
+    found = [
+        (float(seconds), int(kept), str(text), dict(config)) for seconds, kept, text, config in json.loads(content)
+    ]
     return Drafted(found) if found else None

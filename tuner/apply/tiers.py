@@ -3,7 +3,8 @@
     exact      records of this task, by their times here, then by those of elsewhere
     near       records of the same program on near targets (targets/nearness.py) or another number of threads, nearest first
     family     records of the nearest other shapes of the same family on such targets, moved into this shape's domains
-    analytic   no record: the best of a large draft by the analytic model, one of each structure
+    analytic   no record: the best of a large draft by the analytic model, one of each structure; in a model by what they keep
+               of constants, too (cost_model/kept.py)
 
 Each tier asks the person's database (or log) first, then the logs shipped with the project (sources.py). A config may serve
 elsewhere; a time never does. So what was not measured for this very task is compared with the analytic model's own pick, by
@@ -16,7 +17,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import lru_cache
-from math import log
+from math import inf, log
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ import numpy as np
 from ...codegen.backends.cpu import builder_version
 from ...common.errors import DatabaseError, ScheduleError, TargetError
 from ...cost_model.analytic import predict
+from ...cost_model.kept import keeping_seconds, kept_bytes
 from ...measure.calibrate.calibrate import known_ceilings
 from ...measure.checking.verify import is_sampled
 from ...measure.machine import identity_for, machine_key
@@ -43,7 +45,7 @@ from ..records.sources import sources
 from ..search.draft import best_choices
 from ..task_space import TaskSpace
 from ..units import time_text
-from .drafted import Drafted, is_kept, keep_draft, kept_draft
+from .drafted import Drafted, DraftedPick, is_kept, keep_draft, kept_draft
 from .moved import moved_config, shape_distance, sizes
 from .pick import Pick, Provenance
 
@@ -51,7 +53,8 @@ DRAFT_SEED = 0
 RECORDS = 8  # of a task of the same program
 FAMILY_REACH = log(64)  # a shape that is further away (`shape_distance`) says less than the analytic model
 FAMILY_RECORDS = 4  # of another shape
-STRUCTURES = 4  # that the analytic model offers
+STRUCTURES = 4  # that the analytic model offers, and those that keep less of constants than any before them
+SLOWER = 2.0  # times as slow as the best: no structure that is keeps so much less
 UNCONFIRMED = "its results were checked at some points only: no search has confirmed it yet"
 CLEARLY = (
     1.25  # times as slow as the analytic pick by the same model: further than it errs between configs of one program
@@ -62,14 +65,19 @@ Failed = list[tuple[str, Exception]]  # what failed, in words, and with which er
 
 
 def picks(
-    task: Task, db: str | Path | None = None, *, strict: bool = False, failed: Failed | None = None
+    task: Task,
+    db: str | Path | None = None,
+    *,
+    strict: bool = False,
+    failed: Failed | None = None,
+    among: bool = False,
 ) -> Generator[Pick]:
     """All that may serve, in order.
 
     strict: records of exactly this task alone. failed: takes what a tier fails with, and the next tier goes on; without it,
-    that is raised. Errors: DatabaseError in any case.
+    that is raised. among: it is called among other kernels, of a model. Errors: DatabaseError in any case.
     """
-    model = AnalyticModel(task)
+    model = AnalyticModel(task, among)
     with ExitStack() as stack:
         opened = [(stack.enter_context(Database(s.path, read_only=True)), s.log) for s in sources(db, task.target)]
         for tier in (_exact,) if strict else (_exact, _near, _family):
@@ -108,10 +116,12 @@ def analytic_pick(task: Task) -> Pick:
 
 
 class AnalyticModel:
-    """Holds what the analytic model picks for a task, worked out when it is first asked for, and what it says of records."""
+    """Holds what the analytic model picks for a task, worked out when it is first asked for, and what it says of records.
+    `among`: the task is one of several of a model."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, among: bool = False) -> None:
         self._task = task
+        self._among = among
         self._ceilings = known_ceilings(task.target, task.threads)
         self._picks: list[tuple[float, Pick]] = []
         self._rest: Iterator[tuple[float, Pick]] | None = None
@@ -162,12 +172,25 @@ class AnalyticModel:
     def _read(self) -> Iterator[tuple[float, Pick]]:
         kept = kept_draft(self._task, self._ceilings)
         if kept is None:
-            kept = Drafted.of(self._drafted()[:STRUCTURES])
+            kept = Drafted.of(self._structures(self._drafted()))
             if not self._failed:  # which may go better the next time
                 keep_draft(self._task, self._ceilings, kept)
-        for number, (seconds, sketch, config) in enumerate(kept.read()):
+        if self._among:
+            kept = kept.in_order_of(lambda seconds, kept: seconds + keeping_seconds(kept, self._ceilings))
+        for number, (seconds, _, sketch, config) in enumerate(kept.read()):
             if sketch.steps or number == 0:  # the unscheduled nest comes last of all, with a warning
                 yield seconds, Pick(sketch, config, Provenance("analytic", None, sketch.title, config, None))
+
+    def _structures(self, drafted: Sequence[tuple[float, Sketch, dict[str, ConfigValue]]]) -> Iterator[DraftedPick]:
+        """Returns those of a draft that may serve, with what they keep of constants."""
+        least: float = inf
+        for number, (seconds, sketch, config) in enumerate(drafted):
+            if number >= STRUCTURES and seconds > SLOWER * drafted[0][0]:
+                return
+            kept = kept_bytes(sketch.apply(self._task.body, self._task.target, config))
+            if number < STRUCTURES or kept < least:
+                yield seconds, kept, sketch, config
+            least = min(least, kept)
 
     def _drafted(self) -> list[tuple[float, Sketch, dict[str, ConfigValue]]]:
         """The best of each structure, the best of all first; structures that fail in a draft cost themselves alone."""

@@ -29,8 +29,8 @@ WORTH = 4  # tasks: a helper takes about a second to start, a task about as long
 
 
 def first_built_of(tasks: Sequence[Task], db: str | Path | None, *, strict: bool) -> list[BuiltPick]:
-    """`first_built` of each task, in order. Errors: those of `first_built`."""
-    known = {number: first_known(task, db, strict=strict) for number, task in enumerate(tasks)}
+    """`first_built` of each task among the others, in order. Errors: those of `first_built`."""
+    known = {number: first_known(task, db, strict=strict, among=True) for number, task in enumerate(tasks)}
     found: dict[int, BuiltPick] = {number: built for number, built in known.items() if built is not None}
     left = [number for number in range(len(tasks)) if number not in found]
     cores = usable_cores()
@@ -43,10 +43,10 @@ def first_built_of(tasks: Sequence[Task], db: str | Path | None, *, strict: bool
         for thread in threads:
             thread.start()
         for number in _left(waiting) if helpers < cores else ():
-            found[number] = first_built(tasks[number], db, strict=strict)
+            found[number] = first_built(tasks[number], db, strict=strict, among=True)
         for thread in threads:
             thread.join()
-    return [found.get(n) or first_built(task, db, strict=strict) for n, task in enumerate(tasks)]
+    return [found.get(n) or first_built(task, db, strict=strict, among=True) for n, task in enumerate(tasks)]
 
 
 def _left(waiting: SimpleQueue[int]) -> Iterator[int]:
@@ -94,6 +94,6 @@ class Helper:
         """A task's candidate; None where there is none: the caller meets the error again, with its traceback."""
         program, target, threads, accuracy, db, strict = request
         try:
-            return first_built(Task(program, target, threads, accuracy), db, strict=strict)
+            return first_built(Task(program, target, threads, accuracy), db, strict=strict, among=True)
         except Exception:
             return None

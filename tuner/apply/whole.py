@@ -9,7 +9,6 @@ from pathlib import Path
 from ...graph.executor.compose import compose
 from ...graph.executor.provenance import call_origins
 from ...runtime.devices.choose import device_or_absent
-from ...runtime.devices.cpu.compiler_memory import release_compiler
 from ...runtime.kernel import Kernel
 from ...tensor.printing import print_program
 from ...tensor.program import Program
@@ -64,6 +63,4 @@ def compile_parts(
     first = kernels.tasks[0]
     profiler = Profiler(provenance.calls, kernels.partition.kernels, first.target, first.threads, name or "model")
     shown = ProgramTexts(program, texts)
-    kernel = Kernel(whole, constants, provenance=provenance, texts=shown, profiler=profiler, device=device)
-    release_compiler()
-    return kernel
+    return Kernel(whole, constants, provenance=provenance, texts=shown, profiler=profiler, device=device)

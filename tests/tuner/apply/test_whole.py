@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import sys
+import weakref
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +22,7 @@ from tilesmith.tuner.apply.together import WORTH, first_built_of
 from tilesmith.tuner.kernels import Kernels, parts_of, tuned_apart
 
 HOST = parse_target("host")
+compile_module = import_module("tilesmith.tuner.apply.compile")
 
 
 @pytest.fixture(autouse=True)
@@ -103,3 +107,22 @@ def test_the_kernels_of_a_program_are_tuned_and_then_served() -> None:
     assert {getattr(call.provenance, "tier", "") for call in kernel.provenance.calls} == {"exact"}
     x = np.ones((6, 20), np.float32)
     np.testing.assert_allclose(kernel(x), expected(x, values(program)), rtol=1e-5, atol=1e-6)
+
+
+def test_what_picking_leaves_is_freed_before_memory_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks of many kernels are megabytes: what C's allocator has of them is given back when nobody holds them any more."""
+    made: list[weakref.ref[Kernels]] = []
+    held: list[bool] = []
+
+    def remembered(*given: object) -> Kernels:
+        found = of(*given)  # type: ignore[arg-type]
+        made.append(weakref.ref(found))
+        return found
+
+    of = Kernels.of
+    monkeypatch.setattr(compile_module, "Kernels", SimpleNamespace(of=remembered))
+    monkeypatch.setattr(compile_module, "release_compiler", lambda: held.append(made[0]() is not None))
+    program = layers(20, 24, 28, 24, 20, 12)
+    kernel = ts.compile(program, threads=1, constants=values(program))
+    assert held == [False] and len(made) == 1
+    assert kernel.artifact.kernels
