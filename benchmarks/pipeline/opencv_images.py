@@ -115,7 +115,10 @@ WAYS: dict[str, Way] = {
 
 
 def prepared(name: str, array: Array, output: Array, threads: int) -> Callable[[], object]:
-    """What runs a pipeline; `output` gets what it computes once. Errors: MissingContender for one that OpenCV has not."""
+    """Prepares a pipeline and returns the call of it; `output` gets what it computes once.
+
+    Errors: MissingContender for one that OpenCV has not.
+    """
     if name not in WAYS:
         raise MissingContender("OpenCV has no such operation")
     cv2.setNumThreads(threads)

@@ -23,10 +23,11 @@ from .bf16_words import pair
 from .extrema import extremum_of, several
 from .gpu_memory import GpuMemory
 from .index import Index, IndexArithmetic
-from .lookup import ENTRIES, look_up, looks_up, lookup_of
+from .lookups.narrow_index import is_narrow, narrow
+from .lookups.table import ENTRIES, look_up, looks_up, lookup_of
+from .lookups.window import load_window
 from .memory import BufferPointer, Memory
 from .module_text import ModuleText
-from .narrow_index import is_narrow, narrow
 from .packing import PACKS, elements_of, is_bf16, load_halves, load_words, spread_byte
 from .registers import Registers
 from .rounding import rounded_integer, rounded_integer_of, rounds_to_integers
@@ -34,7 +35,6 @@ from .strided import ALONE, Near
 from .text import FunctionText
 from .types import Value, literal
 from .values import Arithmetic
-from .window import load_window
 
 _INDEX_OPERATORS = frozenset(("add", "sub", "neg", "mul", "floordiv", "mod", "min", "max"))
 

@@ -49,7 +49,7 @@ def _stretch(program: Program, read: Read, axis: str, lanes: int) -> int | None:
 
 
 def _reach(atom: Expr, lanes: int) -> int | None:
-    """How far apart lanes can be in a part of an index."""
+    """The distance that lanes can be apart in a part of an index."""
     match atom:
         case Var():
             return lanes - 1

@@ -26,8 +26,8 @@ from helpers.emission.loops import (
     serial,
     store,
 )
-from tilesmith.codegen.emit import narrow_index
-from tilesmith.codegen.emit.narrow_index import FARTHEST, is_narrow
+from tilesmith.codegen.emit.lookups import narrow_index
+from tilesmith.codegen.emit.lookups.narrow_index import FARTHEST, is_narrow
 from tilesmith.codegen.ir.loop_ir import LoopProgram
 from tilesmith.codegen.pipeline import assembled
 from tilesmith.targets.target import Target, parse_target
@@ -241,7 +241,7 @@ def test_a_wrong_reach_is_caught(broken: str, monkeypatch: pytest.MonkeyPatch) -
         if moved.exact is None or (broken != "two floats" and not isinstance(more, Const)):
             return None
         step = abs(int(more.value)) if isinstance(more, Const) else 0
-        return kept(moved, more) or narrow_index._Reach(moved.most + step, moved.exact - step, moved.added)
+        return kept(moved, more) or narrow_index._NarrowReach(moved.most + step, moved.exact - step, moved.added)
 
     if broken == "any sum":
         monkeypatch.setattr(narrow_index, "_HELD", 1 << 40)

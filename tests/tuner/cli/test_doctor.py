@@ -117,4 +117,4 @@ def test_a_look_that_fails_is_a_finding(monkeypatch: pytest.MonkeyPatch, tmp_pat
 def test_each_extra_that_a_search_may_use_is_one_of_the_package() -> None:
     """So the command that adds it works."""
     known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert set(doctor._EXTRAS) == set(known) - {"cuda", "cuda-bindings", "docs", "bench", "test"}
+    assert set(doctor._EXTRAS) == set(known) - {"cuda", "cuda-bindings", "docs", "bench", "test", "check"}

@@ -113,6 +113,7 @@ def small(line: str) -> list[str]:
     return words
 
 
+@pytest.mark.usefixtures("compiles_again")
 def test_all_examples_work_one_after_the_other(
     call: Call, tmp_path: Path, kept_ceilings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

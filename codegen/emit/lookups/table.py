@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from operator import add, sub
 
-from ...tensor.dtype import f32, i8, i32, u8
-from ...tensor.expr import Cast, Const, Expr, Op, Read
-from .types import Value, literal, value_type
-from .values import Arithmetic
+from ....tensor.dtype import f32, i8, i32, u8
+from ....tensor.expr import Cast, Const, Expr, Op, Read
+from ..types import Value, literal, value_type
+from ..values import Arithmetic
 
 ENTRIES = 16  # lanes of a vector, and numbers of four bits
 LARGEST = 1 << 20  # of what is added: sums are exact in i32 and in f32

@@ -15,18 +15,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ...tensor.dtype import Kind, f32, f64, i32, i64
-from ...tensor.expr import Cast, Const, Expr, Op
-from ...tensor.indices.intervals import interval
-from .types import Value, literal
-from .values import Arithmetic
+from ....tensor.dtype import Kind, f32, f64, i32, i64
+from ....tensor.expr import Cast, Const, Expr, Op
+from ....tensor.indices.intervals import interval
+from ..types import Value, literal
+from ..values import Arithmetic
 
 FARTHEST = 1 << 30
 STEPS = 1 << 10  # between the greatest i64 and the double before it
 _HELD = (1 << 31) - 1
 
 
-class _Reach(NamedTuple):
+class _NarrowReach(NamedTuple):
     """Says how large a narrow number gets, and up to which size it is the wide one: beyond, both lie beyond `exact`.
     `added`: what has been added to floats."""
 
@@ -41,14 +41,14 @@ def is_narrow(expr: Expr) -> bool:
     return reach is not None and reach.exact is None
 
 
-def _reach(expr: Expr) -> _Reach | None:
+def _reach(expr: Expr) -> _NarrowReach | None:
     match expr:
         case Const(value=number):
-            return _Reach(abs(int(number))) if abs(number) <= FARTHEST else None
+            return _NarrowReach(abs(int(number))) if abs(number) <= FARTHEST else None
         case Cast(arg=arg) if arg.dtype.is_float:
-            return _Reach(FARTHEST, FARTHEST)
+            return _NarrowReach(FARTHEST, FARTHEST)
         case Cast(arg=arg) if arg.dtype.bits < 32 or arg.dtype == i32:
-            return _Reach(1 << (arg.dtype.bits - (arg.dtype.kind is Kind.SIGNED)))
+            return _NarrowReach(1 << (arg.dtype.bits - (arg.dtype.kind is Kind.SIGNED)))
         case Op(name="min" | "max" | "add" | "sub" as name, args=(left, right)):
             one, other = _reach(left), _reach(right)
             if one is None or other is None:
@@ -57,25 +57,25 @@ def _reach(expr: Expr) -> _Reach | None:
                 return _bounded(expr, _either(one, other))
             if one.exact is None and other.exact is None:
                 most = one.most + other.most
-                return _Reach(most) if most <= _HELD else None
+                return _NarrowReach(most) if most <= _HELD else None
             return (_moved_on(one, right) or _moved_on(other, left)) if name == "add" else None
     return None
 
 
-def _either(one: _Reach, other: _Reach) -> _Reach:
+def _either(one: _NarrowReach, other: _NarrowReach) -> _NarrowReach:
     limits = [reach.exact for reach in (one, other) if reach.exact is not None]
-    return _Reach(max(one.most, other.most), min(limits, default=None), max(one.added, other.added))
+    return _NarrowReach(max(one.most, other.most), min(limits, default=None), max(one.added, other.added))
 
 
-def _bounded(expr: Expr, reach: _Reach) -> _Reach:
+def _bounded(expr: Expr, reach: _NarrowReach) -> _NarrowReach:
     """A number both of whose ends are known is the wide one."""
     low, high = interval(expr, {})
     if reach.exact is None or not -reach.exact <= low <= high <= reach.exact:
         return reach
-    return _Reach(max(abs(low), abs(high)))
+    return _NarrowReach(max(abs(low), abs(high)))
 
 
-def _moved_on(moved: _Reach, more: Expr) -> _Reach | None:
+def _moved_on(moved: _NarrowReach, more: Expr) -> _NarrowReach | None:
     """A number that comes from floats, and a small one."""
     if (
         moved.exact is None
@@ -85,7 +85,7 @@ def _moved_on(moved: _Reach, more: Expr) -> _Reach | None:
     ):
         return None
     step = int(more.value)
-    return _Reach(moved.most + step, moved.exact - step, moved.added + step)
+    return _NarrowReach(moved.most + step, moved.exact - step, moved.added + step)
 
 
 def narrow(arithmetic: Arithmetic, expr: Expr, value_of: Callable[[Expr], Value]) -> Value:

@@ -5,12 +5,12 @@ On an EPYC of Zen 3 a grid of cells of 12 numbers, of which a pixel reads 16, ta
 
 from __future__ import annotations
 
-from ...schedules.plan.windows import VECTORS, permutes
-from ...tensor.dtype import boolean, i32, i64
-from ..math.body import shuffle_mask
-from .index import Index
-from .memory import BufferPointer, Memory
-from .types import Value, literal, memory_type, vector
+from ....schedules.plan.windows import VECTORS, permutes
+from ....tensor.dtype import boolean, i32, i64
+from ...math.body import shuffle_mask
+from ..index import Index
+from ..memory import BufferPointer, Memory
+from ..types import Value, literal, memory_type, vector
 
 # (lanes, element) -> LLVM's name of the instruction
 _PERMUTES = {
@@ -35,7 +35,7 @@ def load_window(memory: Memory, place: BufferPointer, index: Index) -> Value | N
     first, length = span[0], span[1] - span[0] + 1
     if not 2 <= length <= VECTORS * lanes:
         return None
-    window = _Window(memory, place)
+    window = _StretchReads(memory, place)
     start = Index(index.constant + first, index.terms)
     places = memory.indices.value(Index(-first, (), index.lane, index.vector))
     if length <= lanes:
@@ -48,7 +48,7 @@ def load_window(memory: Memory, place: BufferPointer, index: Index) -> Value | N
     return memory.arithmetic.select(early, window.permuted(begin, places), window.permuted(end, late))
 
 
-class _Window:
+class _StretchReads:
     """Loads from one buffer, and the instruction that permutes a vector of its elements."""
 
     def __init__(self, memory: Memory, place: BufferPointer) -> None:
@@ -59,7 +59,7 @@ class _Window:
         self.name = _PERMUTES[self.lanes, memory_type(self.dtype)]
 
     def loaded(self, start: Index, lanes: int) -> str:
-        """So many elements that lie side by side."""
+        """Elements that lie side by side."""
         text, buffer, kind = self.memory.text, self.place.buffer.name, memory_type(self.dtype, lanes)
         known = text.recall(buffer, (start, kind))
         if known is None:
