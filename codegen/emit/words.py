@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...targets.matrix_instructions import vector_instruction
+from ...tensor.dots import SMALL
 from ...tensor.dtype import i32
 from .bf16_words import half, pair
+from .matrix.unadded import sums_of_bytes
 from .types import Value, value_type
 
 if TYPE_CHECKING:
@@ -36,7 +39,9 @@ def words(arithmetic: Arithmetic, name: str, args: list[Value]) -> Value:
             x, y = args
             parts = [[_unsigned(arithmetic, x, 8 * n), _signed(arithmetic, y, 8 * n, 8)] for n in range(4)]
         case "small_quad_dot":
-            return _cut_pairs(arithmetic, *args)
+            return arithmetic.apply("add", _cut_pairs(arithmetic, *args), i32)
+        case "pair_sums":
+            return _pair_sums(arithmetic, *args)
         case "signed_quad_dot":
             parts = [[_signed(arithmetic, arg, 8 * n, 8) for arg in args] for n in range(4)]
         case "unsigned_quad_dot":
@@ -58,8 +63,16 @@ def _widened(arithmetic: Arithmetic, pair_: Value) -> Value:
     return Value(arithmetic.text.compute(f"bitcast {halves} {wide} to {words_}", wide), i32, pair_.lanes)
 
 
-def _cut_pairs(arithmetic: Arithmetic, x: Value, y: Value) -> Value:
-    """Both sums of two products of bytes, cut to the range of 16 bits, added up."""
+def _pair_sums(arithmetic: Arithmetic, x: Value, y: Value) -> Value:
+    """Both sums of two products of bytes as halves: one instruction where the target has it for as many lanes."""
+    row = vector_instruction(arithmetic.target.matrix_instructions, "u8", SMALL)
+    if row is None or row.n != x.lanes:
+        return joined(arithmetic, _cut_pairs(arithmetic, x, y))
+    return sums_of_bytes(arithmetic.text, arithmetic.module, x, y)
+
+
+def _cut_pairs(arithmetic: Arithmetic, x: Value, y: Value) -> list[Value]:
+    """Both sums of two products of bytes, cut to the range of 16 bits."""
     products = [
         arithmetic.apply("mul", [_unsigned(arithmetic, x, 8 * n), _signed(arithmetic, y, 8 * n, 8)], i32)
         for n in range(4)
@@ -69,7 +82,7 @@ def _cut_pairs(arithmetic: Arithmetic, x: Value, y: Value) -> Value:
     for n in (0, 2):
         pair_ = arithmetic.apply("add", products[n : n + 2], i32)
         pairs.append(arithmetic.apply("min", [arithmetic.apply("max", [pair_, least], i32), most], i32))
-    return arithmetic.apply("add", pairs, i32)
+    return pairs
 
 
 def joined(arithmetic: Arithmetic, parts: list[Value]) -> Value:
