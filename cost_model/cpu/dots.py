@@ -35,7 +35,8 @@ def waiting_products(stage: Stage, target: Target) -> float:
 
 def held_operands(live: Mapping[frozenset[str], Sequence[Value]], words: bool) -> Value:
     """Registers of operands, `live` being the copies of each in the straight code, by the axes that move it: the shorter side
-    of a product is held, the other one streams through one. Sums over `words` may have several operands on each side."""
+    of a product is held, the other one streams through one. Where sums of several `words` are added before they are widened,
+    all words of a side are."""
     if words and len(live) == 2 and sum(map(len, live.values())) > 2:
         one, other = live.values()
         held: Value = np.minimum(sum(one, float(len(other))), sum(other, float(len(one))))

@@ -216,7 +216,7 @@ class StageWork:
         if self._block is not None and self.vector is not None:
             waiting = held(self._computed, self._block.axis, real(self._block.extent))
             found.kept = found.kept + waiting * self.copies(frozenset((self.vector.axis,)))
-        found.operands = held_operands(live, self._waiting > 0)
+        found.operands = held_operands(live, self._waiting > 1)
         return found
 
     def _is_held(self, read: Read) -> bool:

@@ -95,7 +95,7 @@ def _clamped(program: Program, name: str, depth: int, taken: set[str]) -> list[S
 
 
 def _summed(program: Program, given: Read, axes: tuple[Axis, ...], depth: int, turned: bool, name: str) -> Stage:
-    """What the elements of a half of two words have together on one side of zero."""
+    """Sums of what the elements of each half of two words have on one side of zero."""
     block, half = Axis("g", axes[depth].extent // BLOCK), Axis("h", 2)
     word, element = Axis("t", 2), Axis("e", 2)
     k = block.var * BLOCK + word.var * 4 + half.var * 2 + element.var

@@ -59,8 +59,8 @@ def depth_of(shape: Sequence[int], summed: Sequence[int]) -> int:
 
 
 def largest_together(rounded: Array, depth: int) -> Array:
-    """What the four weights that meet in each half of two words have together above zero, or below, whichever is more: the
-    depth counts blocks of two words, the last dimension halves."""
+    """Sums of the four weights that meet in a half of two words, of those above zero or of those below, whichever is more. The
+    depth counts blocks of two words; of both halves it is the larger one."""
     moved = np.moveaxis(rounded, depth, -1).astype(np.int64)
     blocks = moved.reshape(*moved.shape[:-1], -1, 2, 2, 2)
     sides = [np.maximum(side, 0).sum(axis=(-3, -1)) for side in (blocks, -blocks)]

@@ -149,7 +149,7 @@ def pair_sums(x: Array, y: Array) -> Array:
 def _cut_pairs(x: Array, y: Array) -> Array:
     """[..., 2] sums of two products of unsigned and signed bytes, cut to the range of 16 bits."""
     products = _parts(x, "u1").astype(np.int64) * _parts(y, "i1")
-    return np.clip(products[..., 0::2] + products[..., 1::2], -(1 << 15), (1 << 15) - 1)
+    return np.asarray(np.clip(products[..., 0::2] + products[..., 1::2], -(1 << 15), (1 << 15) - 1))
 
 
 def _parts(word: Array, kind: str) -> Array:

@@ -26,7 +26,7 @@ LEAST, MOST = -(1 << 15), (1 << 15) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
+class _ReadWords:
     """A read of words, and what one of them is made of there."""
 
     read: Read
@@ -65,7 +65,7 @@ def can_add_halves(program: Program, stage: str, depth: str, words: int) -> bool
     return True
 
 
-def _found(program: Program, stage: Stage, depth: str, words: int) -> tuple[Axis, tuple[_Words, _Words]]:
+def _found(program: Program, stage: Stage, depth: str, words: int) -> tuple[Axis, tuple[_ReadWords, _ReadWords]]:
     """The depth, the data and the weights."""
     sides = _operands(program, stage)
     if sides is None:
@@ -85,7 +85,7 @@ def _found(program: Program, stage: Stage, depth: str, words: int) -> tuple[Axis
     return axis, sides
 
 
-def _operands(program: Program, stage: Stage) -> tuple[_Words, _Words] | None:
+def _operands(program: Program, stage: Stage) -> tuple[_ReadWords, _ReadWords] | None:
     if stage.combiner != "sum":
         return None
     match stage.bodies:
@@ -96,14 +96,14 @@ def _operands(program: Program, stage: Stage) -> tuple[_Words, _Words] | None:
     return None
 
 
-def _words(program: Program, read: Read) -> _Words | None:
+def _words(program: Program, read: Read) -> _ReadWords | None:
     """A read of words that a stage packs, or of none."""
     maker = program.producers.get(read.tensor)
     match maker and maker.combiner is None and maker.bodies:
         case (Op(name=SMALL_DOT.pack, args=parts),):
             assert maker is not None
             places = {axis.name: index for axis, index in zip(maker.axes, read.indices, strict=True)}
-            return _Words(read, tuple(simplify(substitute(part, places)) for part in parts))
+            return _ReadWords(read, tuple(simplify(substitute(part, places)) for part in parts))
     return None
 
 
@@ -117,7 +117,7 @@ def _at(read: Read, depth: Axis, place: Expr) -> Read:
     return replace(read, indices=tuple(simplify(substitute(index, {depth.name: place})) for index in read.indices))
 
 
-def _halves(stage: Stage, depth: Axis, weights: _Words, words: int) -> list[list[Expr]]:
+def _halves(stage: Stage, depth: Axis, weights: _ReadWords, words: int) -> list[list[Expr]]:
     """The weights that meet in each half of a sum."""
     part = Axis(free_axis_name(stage, "part"), depth.extent // words)
     return [

@@ -1,5 +1,5 @@
 """Instructions that add the products of narrow elements in words to vectors of sums: AVX-512 VNNI, AVX-VNNI, AVX-512 BF16.
-And those that leave the addition to another one (unadded.py).
+And those that leave the addition to another one (emit/words.py).
 
 vpdpbusd     four unsigned bytes times four signed ones, modulo 2^32
 vpdpwssd     two signed halves times two, modulo 2^32
@@ -13,7 +13,7 @@ from ....tensor.dots import ONES, Dot
 from ....tensor.dtype import i32
 from ..types import Value, value_type
 from ..values import Arithmetic
-from .unadded import sums_of_bytes, sums_of_halves
+from ..words import sums_of_bytes, sums_of_halves
 
 # name of an operator -> LLVM's name of the instruction, without the bits of its vectors, and the type of one word in lanes
 _LLVM = {

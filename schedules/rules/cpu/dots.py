@@ -13,8 +13,7 @@ from ....targets.matrix_instructions import MatrixInstruction, vector_instructio
 from ....tensor.dots import DOTS as DOTS_OF_WORDS
 from ....tensor.dots import SMALL, Dot
 from ....tensor.dtype import i8
-from ....tensor.expr import Expr, Read
-from ....tensor.indices.affine import affine
+from ....tensor.expr import Expr, Read, Var, variables
 from ....tensor.program import Program, Stage
 from ....tensor.rewrites.added_halves import can_add_halves
 from ....tensor.rewrites.crossed_words import can_cross_words
@@ -137,17 +136,16 @@ def _is_there(program: Program, stage: Stage) -> bool:
     reads = stage.reads()
     vectors = [a.name for a in reader.axes if a.extent > 1 and output_stride(reader, a.name) == 1]
     for read in reads_of(reader, stage.name):
-        if any(depends(read, name) for name in vectors) or not all(_is_place(index) for index in read.indices):
+        if any(depends(read, name) for name in vectors) or not all(_is_place(index, reader) for index in read.indices):
             return False
     (tensor,) = {read.tensor for read in reads}
     size, (word,) = program.tensors[tensor].shape[-1], with_word_reads(stage).bodies
     return isinstance(word, Read) and size % len(reads) == 0 and stage.axes[-1].extent * len(reads) == size
 
 
-def _is_place(index: Expr) -> bool:
-    """Tells whether an index moves with one axis alone."""
-    form = affine(index)
-    return form.is_linear and len(form.terms) == 1
+def _is_place(index: Expr, reader: Stage) -> bool:
+    """Tells whether an index is an axis, or a place of the depth."""
+    return isinstance(index, Var) or set(variables(index)) <= {axis.name for axis in reader.reduction}
 
 
 def _next(s: Schedule, instructions: tuple[MatrixInstruction, ...]) -> tuple[str, dict[str, str]] | None:
