@@ -7,6 +7,7 @@ code and moved out of loops by the code generator. So instructions are counted b
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
@@ -18,12 +19,12 @@ from ..tensor.wholes import WHOLES, whole
 from .neighbours import distances, width
 
 Axes = frozenset[str]
+# operators that an instruction adds to a sum -> slots that it takes beside the addition, as pairs, which have a hash
+Dots = frozenset[tuple[str, float]]
 KNOWN_DIVISOR = 5.0  # slots of a quotient by a known number: a product, a shift, and what mirrors numbers below zero
 
 
-def slots(
-    stage: Stage, fused: bool, written_out: Axes = frozenset(), dots: frozenset[str] = frozenset()
-) -> dict[Axes, float]:
+def slots(stage: Stage, fused: bool, written_out: Axes = frozenset(), dots: Dots = frozenset()) -> dict[Axes, float]:
     """Axes -> slots of arithmetic for one point, as `instructions` has them."""
     found: dict[Axes, float] = defaultdict(float)
     for (axes, _), cost in instructions(stage, fused, written_out, dots).items():
@@ -36,11 +37,11 @@ def instructions(
     stage: Stage,
     fused: bool,
     written_out: Axes = frozenset(),
-    dots: frozenset[str] = frozenset(),
+    dots: Dots = frozenset(),
     along: str | None = None,
 ) -> dict[tuple[Axes, int], float]:
     """(axes, distance) -> slots of arithmetic for one point. `fused`: a product that is added costs nothing by itself. `dots`:
-    names of operators that an instruction adds to a sum.
+    operators that an instruction adds to a sum, and what it takes beside.
 
     `written_out`: axes that the code has no loop for; choices that depend on them alone are made when the code is. `along`:
     the axis of neighbouring points that are written out; the distance is that of neighbours.py, 0 for what is not shared.
@@ -49,7 +50,8 @@ def instructions(
     behind = {} if along is None else distances(stage, along)
     seen: dict[Expr, Axes] = {}
     everything = frozenset(axis.name for axis in stage.all_axes)
-    one_with_sum = dots | ({"mul"} if fused else frozenset())
+    beside = dict(dots)
+    one_with_sum = beside | ({"mul": 0.0} if fused else {})
 
     def visit(node: Expr, is_added: bool) -> Axes:
         if node in seen:
@@ -61,7 +63,7 @@ def instructions(
                 axes = frozenset((name,))
             case Read(indices=indices):
                 axes = frozenset().union(*(visit_index(index) for index in indices))
-            case Op(name="select", args=(condition, value, _)) if is_added and _is_dot(value, dots):
+            case Op(name="select", args=(condition, value, _)) if is_added and _is_dot(value, beside):
                 axes = visit_index(condition) | visit(value, True)  # most tiles lie inside of where all terms count
             case Op() if (known := whole(node)) is not None:
                 axes = visit(known[1], False)
@@ -71,8 +73,9 @@ def instructions(
                 axes = frozenset().union(*(visit(arg, adds) for arg in args))
                 chosen = name == "select" and (_known(args[0], written_out) or _is_guarded(args))
                 chosen = chosen or (name in ("and", "or", "not") and not any(map(reads, args)))  # of masks
-                if node.dtype != i64 and not (name in one_with_sum and is_added) and not chosen:
-                    found[axes, behind.get(node, 0)] += _cost(name, args) * width(stage, node.dtype)
+                if node.dtype != i64 and not chosen:
+                    cost = one_with_sum[name] if name in one_with_sum and is_added else _cost(name, args)
+                    found[axes, behind.get(node, 0)] += cost * width(stage, node.dtype)
             case Cast():
                 axes = frozenset().union(*(visit(child, False) for child in children(node)))
                 found[axes, behind.get(node, 0)] += width(stage, node.dtype)
@@ -93,7 +96,7 @@ def instructions(
     return dict(found)
 
 
-def _is_dot(node: Expr, dots: frozenset[str]) -> bool:
+def _is_dot(node: Expr, dots: Mapping[str, float]) -> bool:
     """Says whether an instruction adds a value to a sum, or the one that is chosen where a condition holds."""
     return isinstance(node, Op) and (node.name in dots or (node.name == "select" and _is_dot(node.args[1], dots)))
 

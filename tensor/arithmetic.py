@@ -38,6 +38,7 @@ from .oracle.errors import (
     half_add,
     half_pair,
     joined_error,
+    pair_sums,
     product_error,
     selected,
     signed_halves,
@@ -101,7 +102,8 @@ for _entry in (
 # signed_halves makes halves of the two signed bytes of an i16. half_add adds halves to halves, modulo 2^16, on all ports, of
 # which two of four multiply. quad_dot sums the products of unsigned bytes with signed ones, its twins those of bytes alike,
 # pair_dot those of signed halves, modulo 2^32; small_quad_dot cuts each sum of two products of bytes to 16 bits with a sign
-# first; bf16_dot sums those of halves that are bfloat16, in f32: there numbers below the least normal one may count as zero.
+# first; pair_sums has both of these side by side, as halves, and is used where an instruction does so; bf16_dot sums those of
+# halves that are bfloat16, in f32: there numbers below the least normal one may count as zero.
 # Where a processor has an instruction that adds such a sum to another one, this is all it costs
 # (targets/matrix_instructions.py).
 for _entry in (
@@ -116,6 +118,7 @@ for _entry in (
     Operator("unsigned_quad_dot", 2, Signature(frozenset((i32,))), lambda x, y: word_dot(x, y, "u1", "u1"),
              lambda v, e: joined_error(e), slots=23.0),
     Operator("small_quad_dot", 2, Signature(frozenset((i32,))), small_word_dot, lambda v, e: joined_error(e), slots=27.0),
+    Operator("pair_sums", 2, Signature(frozenset((i32,))), pair_sums, lambda v, e: joined_error(e), slots=1.0),
     Operator("pair_dot", 2, Signature(frozenset((i32,))), lambda x, y: word_dot(x, y, "i2", "i2"),
              lambda v, e: joined_error(e), slots=9.0),
     Operator("bf16_dot", 2, Signature(frozenset((i32,)), f32), bf16_dot,

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from .expr import Expr, Op
 
 SMALL = "i7"  # signed bytes of 7 bits, and 64
+ONES = 1 << 16 | 1  # a word of two halves that are 1: pair_dot adds up what the other word holds
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,34 @@
 """Words of narrow elements by operations on i32: packing them, taking them out, and sums of their products.
 
-No processor needs an instruction of its own for these; one that has some multiplies vectors of words at once (matrix/dots.py).
+No processor needs an instruction of its own for these; one that has some multiplies vectors of words at once (matrix/dots.py);
+these two add nothing to their sums:
+
+vpmaddwd     the sum of two products of signed halves, modulo 2^32
+vpmaddubsw   both sums of two products of unsigned and signed bytes, each cut to a half
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...targets.matrix_instructions import WORD_BITS, vector_instruction
+from ...tensor.dots import SMALL
 from ...tensor.dtype import i32
 from .bf16_words import half, pair
+from .module_text import ModuleText
+from .text import FunctionText
 from .types import Value, value_type
 
 if TYPE_CHECKING:
     from .values import Arithmetic
+
+# bits of vectors -> LLVM's name of the instruction
+_OF_HALVES = {
+    128: "llvm.x86.sse2.pmadd.wd",
+    256: "llvm.x86.avx2.pmadd.wd",
+    512: "llvm.x86.avx512.pmaddw.d.512",
+}
+_OF_BYTES = {256: "llvm.x86.avx2.pmadd.ub.sw", 512: "llvm.x86.avx512.pmaddubs.w.512"}
 
 
 def words(arithmetic: Arithmetic, name: str, args: list[Value]) -> Value:
@@ -36,7 +52,9 @@ def words(arithmetic: Arithmetic, name: str, args: list[Value]) -> Value:
             x, y = args
             parts = [[_unsigned(arithmetic, x, 8 * n), _signed(arithmetic, y, 8 * n, 8)] for n in range(4)]
         case "small_quad_dot":
-            return _cut_pairs(arithmetic, *args)
+            return arithmetic.apply("add", _cut_pairs(arithmetic, *args), i32)
+        case "pair_sums":
+            return _pair_sums(arithmetic, *args)
         case "signed_quad_dot":
             parts = [[_signed(arithmetic, arg, 8 * n, 8) for arg in args] for n in range(4)]
         case "unsigned_quad_dot":
@@ -58,8 +76,16 @@ def _widened(arithmetic: Arithmetic, pair_: Value) -> Value:
     return Value(arithmetic.text.compute(f"bitcast {halves} {wide} to {words_}", wide), i32, pair_.lanes)
 
 
-def _cut_pairs(arithmetic: Arithmetic, x: Value, y: Value) -> Value:
-    """Both sums of two products of bytes, cut to the range of 16 bits, added up."""
+def _pair_sums(arithmetic: Arithmetic, x: Value, y: Value) -> Value:
+    """Both sums of two products of bytes as halves: one instruction where the target has it for as many lanes."""
+    row = vector_instruction(arithmetic.target.matrix_instructions, "u8", SMALL)
+    if row is None or row.n != x.lanes:
+        return joined(arithmetic, _cut_pairs(arithmetic, x, y))
+    return sums_of_bytes(arithmetic.text, arithmetic.module, x, y)
+
+
+def _cut_pairs(arithmetic: Arithmetic, x: Value, y: Value) -> list[Value]:
+    """Both sums of two products of bytes, cut to the range of 16 bits."""
     products = [
         arithmetic.apply("mul", [_unsigned(arithmetic, x, 8 * n), _signed(arithmetic, y, 8 * n, 8)], i32)
         for n in range(4)
@@ -69,7 +95,7 @@ def _cut_pairs(arithmetic: Arithmetic, x: Value, y: Value) -> Value:
     for n in (0, 2):
         pair_ = arithmetic.apply("add", products[n : n + 2], i32)
         pairs.append(arithmetic.apply("min", [arithmetic.apply("max", [pair_, least], i32), most], i32))
-    return arithmetic.apply("add", pairs, i32)
+    return pairs
 
 
 def joined(arithmetic: Arithmetic, parts: list[Value]) -> Value:
@@ -110,3 +136,27 @@ def _operate(arithmetic: Arithmetic, name: str, left: Value, right: Value | int)
     lanes, (left, other) = arithmetic.together(left, other)
     text = arithmetic.text.compute(f"{name} {left.typed}, {other.text}", left.text, other.text)
     return Value(text, i32, lanes)
+
+
+def sums_of_halves(text: FunctionText, module: ModuleText, x: Value, y: Value) -> Value:
+    """The sums of the products of both halves of words in whole vectors."""
+    return _multiplied(text, module, _OF_HALVES, "i16", x, y)
+
+
+def sums_of_bytes(text: FunctionText, module: ModuleText, x: Value, y: Value) -> Value:
+    """Halves of words: the sums of two products of bytes."""
+    return _multiplied(text, module, _OF_BYTES, "i8", x, y)
+
+
+def _multiplied(
+    text: FunctionText, module: ModuleText, names: dict[int, str], element: str, x: Value, y: Value
+) -> Value:
+    bits, words = x.lanes * WORD_BITS, x.type
+    wide = {"i8": "i16", "i16": "i32"}[element]
+    kind, operands = (f"<{bits // int(one[1:])} x {one}>" for one in (wide, element))
+    left, right = (text.compute(f"bitcast {one.typed} to {operands}", one.text) for one in (x, y))
+    call = module.intrinsic(names[bits], kind, operands, operands)
+    result = text.compute(f"{call}({operands} {left}, {operands} {right})", left, right)
+    if kind != words:
+        result = text.compute(f"bitcast {kind} {result} to {words}", result)
+    return Value(result, x.dtype, x.lanes)

@@ -17,10 +17,8 @@ from ...schedules.loops import WRITTEN_OUT, Loop, LoopKind, Scope
 from ...schedules.plan.long_functions import ABREAST, long_slots
 from ...schedules.plan.windows import permutations
 from ...targets.backend import FUSED
-from ...targets.matrix_instructions import vector_instruction
 from ...targets.target import Target
-from ...tensor.dots import DOTS, dot_of
-from ...tensor.expr import Read, Var, variables, walk
+from ...tensor.expr import Read, Var, variables
 from ...tensor.indices.affine import affine
 from ...tensor.program import Stage
 from ...tensor.rewrites.dot_words import with_word_reads
@@ -31,6 +29,7 @@ from ..neighbours import distances, held, kept_apart, width
 from ..operations import instructions
 from .clamps import bodies, inside, masked_reads, ragged_ends, spanned
 from .counts import InstructionCounts, Reads
+from .dots import added_dots, held_operands, waiting_products
 
 LATENCY = 4.0  # cycles from an addition or multiply-add to the next one that needs it, on every recent core
 WINDOW = 200.0  # instructions that a core has in flight: as far as it looks ahead for work that is independent
@@ -88,7 +87,7 @@ class StageWork:
         text: Value = 0.0
         along = None if self._block is None else self._block.axis
         for computed, part in bodies(self.stage, self._computed, self.vector):
-            counts = instructions(computed, fused, self._written_out(), self._dots(), along)
+            counts = instructions(computed, fused, self._written_out(), added_dots(self.target), along)
             for (axes, distance), cost in counts.items():
                 anew = part * self._anew(distance)
                 operations = operations + cost * self.times(axes) * anew
@@ -174,18 +173,10 @@ class StageWork:
             return 1.0
         return np.minimum(distance / real(self._block.extent), 1.0)
 
-    def _dots(self) -> frozenset[str]:
-        """Operators on words that an instruction of the target adds to sums in vectors."""
-        rows = self.target.matrix_instructions
-        return frozenset(dot.name for dot in DOTS.values() if vector_instruction(rows, dot.left, dot.right) is not None)
-
-    @property
+    @cached_property
     def _waiting(self) -> float:
-        """Registers of products that an instruction of their own adds to sums."""
-        rows = self.target.matrix_instructions
-        dots = [dot for body in self._computed.bodies for node in walk(body) if (dot := dot_of(node)) is not None]
-        found = [vector_instruction(rows, dot.left, dot.right) for dot in dots]
-        return float(any(row is not None and not row.adds for row in found))
+        """Registers of products that an instruction of their own adds to sums, and of a number that is a factor in all."""
+        return waiting_products(self._computed, self.target)
 
     def _written_out(self) -> frozenset[str]:
         """Axes whose points are all written out, so that what depends on them alone is known when the code is made."""
@@ -197,7 +188,7 @@ class StageWork:
     def _reads(self) -> Reads:
         """All loads of operands."""
         found = Reads()
-        live: list[Value] = []
+        live: dict[frozenset[str], list[Value]] = {}
         spans: dict[object, Read] = {}  # vectors that are loaded whole, and for which read
         guarded = masked_reads(self.stage, self._as_read, self.vector)
         behind = {} if self._block is None else distances(self._computed, self._block.axis)
@@ -208,7 +199,7 @@ class StageWork:
                 continue
             differ, masks = self._shared(read)
             differ = differ * self._anew(behind.get(read, 0))
-            live.append(self.copies(axes) * differ)
+            live.setdefault(axes, []).append(self.copies(axes) * differ)
             if self._block is None:
                 found.kept = found.kept + self.copies(axes) * self._around * (1.0 - differ)
             count = self.times(axes) * differ
@@ -225,11 +216,7 @@ class StageWork:
         if self._block is not None and self.vector is not None:
             waiting = held(self._computed, self._block.axis, real(self._block.extent))
             found.kept = found.kept + waiting * self.copies(frozenset((self.vector.axis,)))
-        if len(live) > 1:  # the shorter side is held, the other one streams through one register
-            found.operands = live[0]
-            for copies in live[1:]:
-                found.operands = np.minimum(found.operands, copies)
-            found.operands = found.operands + 1.0
+        found.operands = held_operands(live, self._waiting > 1)
         return found
 
     def _is_held(self, read: Read) -> bool:

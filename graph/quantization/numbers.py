@@ -16,6 +16,8 @@ from ...common.errors import ArgumentError
 Array = np.ndarray[Any, Any]
 BYTE = 127  # the largest of 8 bits with a sign
 SMALL_BYTE = 64  # of 7 bits with a sign, and one more: what sums of two products with 255 hold in 16 bits
+HELD = 128  # the most that some weights have above zero, or below: what sums of their products with 255 hold in 16 bits
+BLOCK = 8  # elements of the depth in two words of bytes, of which halves of sums take four each
 HALF_BYTE = 7  # of 4 bits; the least, -8, stays free
 
 
@@ -34,6 +36,35 @@ def in_bytes(values: Array, summed: Sequence[int], most: int = BYTE) -> tuple[Ar
     scales = _scales(np.abs(values).max(axis=tuple(summed), keepdims=True), most)
     rounded = np.clip(np.rint(values / scales), -most, most).astype(np.int8)
     return rounded, scales.squeeze(axis=tuple(summed)).astype(np.float32)
+
+
+def in_small_bytes(values: Array, summed: Sequence[int]) -> tuple[Array, Array]:
+    """The same of weights up to 64, whose scales leave room for sums of products in 16 bits (`largest_together`)."""
+    depth = depth_of(values.shape, summed)
+    if values.shape[depth] % BLOCK:
+        return in_bytes(values, summed, SMALL_BYTE)
+    most = np.abs(values).max(axis=tuple(summed), keepdims=True)
+    while True:
+        scales = _scales(most, SMALL_BYTE)
+        rounded = np.rint(values / scales).astype(np.int8)
+        over = largest_together(rounded, depth).max(axis=tuple(summed), keepdims=True) / HELD
+        if over.max() <= 1.0:
+            return rounded, scales.squeeze(axis=tuple(summed)).astype(np.float32)
+        most = most * np.where(over > 1.0, over, 1.0)
+
+
+def depth_of(shape: Sequence[int], summed: Sequence[int]) -> int:
+    """The longest dimension along which a sum goes: that of words."""
+    return max(summed, key=lambda d: shape[d])
+
+
+def largest_together(rounded: Array, depth: int) -> Array:
+    """Sums of the four weights that meet in a half of two words, of those above zero or of those below, whichever is more. The
+    depth counts blocks of two words; of both halves it is the larger one."""
+    moved = np.moveaxis(rounded, depth, -1).astype(np.int64)
+    blocks = moved.reshape(*moved.shape[:-1], -1, 2, 2, 2)
+    sides = [np.maximum(side, 0).sum(axis=(-3, -1)) for side in (blocks, -blocks)]
+    return np.moveaxis(np.maximum(*sides).max(axis=-1), -1, depth)
 
 
 def in_half_bytes(values: Array, depth: int, group: int) -> tuple[Array, Array]:

@@ -22,12 +22,14 @@ from ...tensor.program import Axis, Program, Stage, Tensor
 from ...tensor.stage_edits import free_name, shape_of
 from .numbers import (
     BYTE,
+    SMALL_BYTE,
     Array,
     bf16_bits,
     checked,
     half_bytes_as_floats,
     in_bytes,
     in_half_bytes,
+    in_small_bytes,
     relative_error,
     scale_of,
 )
@@ -213,7 +215,10 @@ class Quantizer:
         key = (name, "bytes", one.summed)
         if key not in self._weights:
             values = self._floats(name)
-            rounded, scales = in_bytes(values, one.summed, self.largest)
+            small = self.largest == SMALL_BYTE
+            rounded, scales = (
+                in_small_bytes(values, one.summed) if small else in_bytes(values, one.summed, self.largest)
+            )
             wide = np.expand_dims(scales.astype(np.float64), one.summed)
             made = self._declared(f"{name}_bytes", rounded, i8)
             self._weights[key] = (

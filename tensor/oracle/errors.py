@@ -137,9 +137,19 @@ def word_dot(x: Array, y: Array, left: str, right: str) -> Array:
 
 def small_word_dot(x: Array, y: Array) -> Array:
     """The sum of both sums of two products of unsigned and signed bytes, each cut to the range of 16 bits."""
+    return np.asarray(_cut_pairs(x, y).sum(axis=-1).astype(np.int32))
+
+
+def pair_sums(x: Array, y: Array) -> Array:
+    """The same sums side by side, as halves of a word."""
+    pairs = _cut_pairs(x, y)
+    return _joined((pairs[..., 0], pairs[..., 1]), 16)
+
+
+def _cut_pairs(x: Array, y: Array) -> Array:
+    """[..., 2] sums of two products of unsigned and signed bytes, cut to the range of 16 bits."""
     products = _parts(x, "u1").astype(np.int64) * _parts(y, "i1")
-    pairs = np.clip(products[..., 0::2] + products[..., 1::2], -(1 << 15), (1 << 15) - 1)
-    return np.asarray(pairs.sum(axis=-1).astype(np.int32))
+    return np.asarray(np.clip(products[..., 0::2] + products[..., 1::2], -(1 << 15), (1 << 15) - 1))
 
 
 def _parts(word: Array, kind: str) -> Array:

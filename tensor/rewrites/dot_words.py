@@ -37,8 +37,7 @@ from ..expr import Cast, Const, Expr, Op, Read, call, const, rewrite, substitute
 from ..indices.affine import simplify
 from ..indices.bounds import bound_of, conjuncts
 from ..indices.forms import affine
-from ..indices.intervals import interval
-from ..indices.operator_ranges import Interval, range_of
+from ..indices.operator_ranges import Interval
 from ..program import Axis, Program, Stage, Tensor
 from ..stage_edits import (
     factors,
@@ -52,6 +51,7 @@ from ..stage_edits import (
     shape_of,
     with_stages,
 )
+from .word_ranges import range_of_elements
 
 MOVE = 128  # takes a byte with a sign to one without, and back
 FIRST = 1 << 16  # what is left of a word when it is divided by this is the first of two elements
@@ -207,20 +207,11 @@ def _product(program: Program, stage: Stage, depth: str, moved: str = "", halves
 
 def _sums_of_two(program: Program, product: _Product) -> Interval:
     """The least and the greatest sum of two products of packed elements, as far as the stages that make these tell."""
-    ranges = [_range(program, side.read) for side in (product.left, product.right)]
+    ranges = [range_of_elements(program, side.read) for side in (product.left, product.right)]
     moved = [product.left.moved, product.right.moved]
     (a, b), (c, d) = ((low + by, high + by) for (low, high), by in zip(ranges, moved, strict=True))
     ends = (a * c, a * d, b * c, b * d, 0)
     return 2 * min(ends), 2 * max(ends)
-
-
-def _range(program: Program, read: Read) -> Interval:
-    """Returns the range of the elements of a tensor, as the text of the stage that makes them has it, or that of a type."""
-    maker = program.producers.get(read.tensor)
-    if maker is None or maker.combiner is not None or len(maker.bodies) != 1:
-        return range_of(read.dtype)
-    (body,) = maker.bodies
-    return _range(program, body) if isinstance(body, Read) else interval(body, {})
 
 
 def _ends(guard: Expr, axis: Axis) -> bool:

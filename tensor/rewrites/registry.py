@@ -15,6 +15,7 @@ from ...common.errors import ProgramError
 from ...common.near import did_you_mean
 from ..accuracy import Accuracy
 from ..program import Program
+from .added_halves import added_halves
 from .axes import merge_axes, pad_axis, split_k
 from .bf16_products import bf16_products
 from .block_softmax import block_softmax
@@ -36,6 +37,7 @@ from .winograd import winograd
 __all__ = [
     "REWRITES",
     "Registered",
+    "added_halves",
     "apply_rewrite",
     "bf16_dots",
     "bf16_products",
@@ -74,6 +76,7 @@ class Registered:
 
 
 REWRITES: dict[str, Registered] = {
+    "added_halves": Registered(added_halves, only_reorders=True),
     "bf16_dots": Registered(bf16_dots, only_reorders=False),  # numbers below the least normal one count as zero
     "bf16_products": Registered(bf16_products, only_reorders=False),  # leaves out products below a rounding of float32
     "bf16_tile_dots": Registered(bf16_tile_dots, only_reorders=False),  # as bf16_dots

@@ -34,7 +34,7 @@ RULES: dict[str, tuple[tuple[str, ...], str]] = {
     **dict.fromkeys(
         (
             "byte_quad", "half_pair", "half_add", "quad_dot", "pair_dot", "signed_quad_dot", "unsigned_quad_dot",
-            "small_quad_dot",
+            "small_quad_dot", "pair_sums",
         ),
         (("i32",), "same"),
     ),

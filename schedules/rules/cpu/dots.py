@@ -13,8 +13,9 @@ from ....targets.matrix_instructions import MatrixInstruction, vector_instructio
 from ....tensor.dots import DOTS as DOTS_OF_WORDS
 from ....tensor.dots import SMALL, Dot
 from ....tensor.dtype import i8
-from ....tensor.expr import Read, Var
+from ....tensor.expr import Expr, Read, Var, variables
 from ....tensor.program import Program, Stage
+from ....tensor.rewrites.added_halves import can_add_halves
 from ....tensor.rewrites.crossed_words import can_cross_words
 from ....tensor.rewrites.dot_words import can_dot, can_dot_small, guarded_dot_of_stage, is_packed, with_word_reads
 from ....tensor.rewrites.pad_reads import can_pad_reads, guarded_reads
@@ -28,6 +29,7 @@ from ..rule import Decided, Rule, nests_of_their_own
 LEAST_DEPTH = 16  # elements from which on making words of them may pay
 LEAST_USES = 8  # of each element of an operand that is no constant
 LEAST_USES_CROSSED = 32  # of each word, so that memory bounds nothing, and the sum of its own products counts little
+WORDS_ADDED = (4, 2)  # words of bytes of which sums are added as halves
 PAIRS = DOTS_OF_WORDS["pair_dot"]
 
 
@@ -59,6 +61,8 @@ def _prepare(s: Schedule, decided: Decided) -> Decided:
         s.rewrite(name, **arguments, **({"narrow": narrow} if narrow else {}))
     if _crosses(s, decided.instructions):
         _cross(s)
+    if _next_added(s.program) is not None and s.allows("added_halves") and s.variant("halves added", [True, False]):
+        _add_halves(s)
     there = [stage.name for stage in s.program.stages if _is_there(s.program, stage)]
     if there and s.variant("words in place", [True, False]):
         s.inline(*there)
@@ -107,6 +111,23 @@ def _next_crossed(program: Program) -> str | None:
     return None
 
 
+def _add_halves(s: Schedule) -> None:
+    while (found := _next_added(s.program)) is not None:
+        stage, depth, words = found
+        s.rewrite("added_halves", stage=stage, depth=depth, words=words)
+
+
+def _next_added(program: Program) -> tuple[str, str, int] | None:
+    """Returns the next sum over words of bytes whose sums fit in halves for several words, the depth along which these lie,
+    and how many of them."""
+    for stage in program.stages:
+        for axis in sorted(stage.reduction, key=lambda a: -a.extent):
+            for words in WORDS_ADDED:
+                if can_add_halves(program, stage.name, axis.name, words):
+                    return stage.name, axis.name, words
+    return None
+
+
 def _is_there(program: Program, stage: Stage) -> bool:
     """Tells whether words lie in memory as they are, and are read one at a time, for all lanes alike, by what is no window."""
     if not is_packed(stage) or len(program.consumers[stage.name]) != 1 or stage.name in constant_tensors(program):
@@ -115,11 +136,16 @@ def _is_there(program: Program, stage: Stage) -> bool:
     reads = stage.reads()
     vectors = [a.name for a in reader.axes if a.extent > 1 and output_stride(reader, a.name) == 1]
     for read in reads_of(reader, stage.name):
-        if any(depends(read, name) for name in vectors) or not all(isinstance(index, Var) for index in read.indices):
+        if any(depends(read, name) for name in vectors) or not all(_is_place(index, reader) for index in read.indices):
             return False
     (tensor,) = {read.tensor for read in reads}
     size, (word,) = program.tensors[tensor].shape[-1], with_word_reads(stage).bodies
     return isinstance(word, Read) and size % len(reads) == 0 and stage.axes[-1].extent * len(reads) == size
+
+
+def _is_place(index: Expr, reader: Stage) -> bool:
+    """Tells whether an index is an axis, or a place of the depth."""
+    return isinstance(index, Var) or set(variables(index)) <= {axis.name for axis in reader.reduction}
 
 
 def _next(s: Schedule, instructions: tuple[MatrixInstruction, ...]) -> tuple[str, dict[str, str]] | None:

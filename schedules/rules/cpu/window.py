@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ....common.remembered import remembered
+from ....tensor.dots import dot_of
 from ....tensor.expr import Expr, Read, Var
 from ....tensor.indices.affine import affine
 from ....tensor.program import Program, Stage
@@ -46,7 +47,9 @@ BEYOND = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class WindowRoles:
-    """The parts that the axes of an anchor play, and which of its reads are the data and the weights."""
+    """The parts that the axes of an anchor play, and which of its reads are the data and the weights. Of sums over words of
+    narrow elements there may be several of each: `data` and `weights` are the first ones then, and `all_weights` has one of
+    each tensor; `words`: how many reads of data there are, and of weights."""
 
     vector: str
     rows: str
@@ -56,6 +59,8 @@ class WindowRoles:
     depth: tuple[str, ...]
     data: Read
     weights: Read
+    all_weights: tuple[Read, ...]
+    words: tuple[int, int]
 
 
 @remembered
@@ -65,24 +70,31 @@ def window_of(program: Program, anchor: Stage) -> WindowRoles | None:
         return None
     reads = anchor.reads()
     sliding = [r for r in reads if slides(anchor, r)]
-    if len(reads) != 2 or len(sliding) != 1:
+    still = [r for r in reads if r not in sliding]
+    if not sliding or not still or (len(reads) != 2 and not _sums_words(anchor, sliding)):
         return None
-    (data,) = sliding
-    (weights,) = [r for r in reads if r is not data]
+    (data, *_), (weights, *_) = sliding, still
     spatial = [a for a in anchor.axes if a.extent > 1]
-    columns = [a for a in spatial if depends(weights, a.name) and not depends(data, a.name)]
-    pixels = [a.name for a in spatial if depends(data, a.name) and not depends(weights, a.name)]
+    columns = [a for a in spatial if all(depends(r, a.name) for r in still) and not depends(data, a.name)]
+    pixels = [a.name for a in spatial if depends(data, a.name) and not any(depends(r, a.name) for r in still)]
     if not columns or not any(_slides_along(index, pixels, anchor) for index in data.indices):
         return None
     vector = max(columns, key=lambda a: a.extent)
-    if vector.extent < FEWEST_COLUMNS or plain_dimension(weights, vector.name) is None:
+    if vector.extent < FEWEST_COLUMNS or any(plain_dimension(read, vector.name) is None for read in still):
         return None
     shifts = {name for index in data.indices if is_shifted(index) for name in shifting_axes(index)}
     lines = pixels[-2] if len(pixels) > 1 else None
     others = tuple(a.name for a in anchor.axes if a.name not in (vector.name, pixels[-1], lines))
     windows = tuple(a.name for a in anchor.reduction if a.name in shifts)
     depth = tuple(a.name for a in anchor.reduction if a.name not in shifts)
-    return WindowRoles(vector.name, pixels[-1], lines, others, windows, depth, data, weights)
+    each = tuple({read.tensor: read for read in reversed(still)}.values())[::-1]
+    words = (len(sliding), len(still))
+    return WindowRoles(vector.name, pixels[-1], lines, others, windows, depth, data, weights, each, words)
+
+
+def _sums_words(anchor: Stage, sliding: Sequence[Read]) -> bool:
+    """Tells whether a sum goes over words of narrow elements, of which it may read several of one tensor."""
+    return len(anchor.bodies) == 1 and dot_of(anchor.bodies[0]) is not None and len({r.tensor for r in sliding}) == 1
 
 
 def _slides_along(index: Expr, pixels: Sequence[str], anchor: Stage) -> bool:
@@ -175,7 +187,7 @@ class _Tiling:
         vectors = ceildiv(columns, self.lanes)
         self.vectors = s.factor(f"{anchor}.vectors", vectors, at_most=VECTORS_AT_MOST, default=2)
         s.require(
-            self.rows * self.vectors + self.vectors + 1 <= s.target("vector_registers"),
+            self.rows * self.vectors + self.vectors * window.words[1] + window.words[0] <= s.target("vector_registers"),
             "accumulators, one row of vectors and a broadcast fit in the vector registers",
         )
         self.columns = s.factor(f"{anchor}.column_tiles", vectors, at_most=8, default=1)
@@ -301,16 +313,20 @@ class _Tiling:
 
     def _pack_weights(self) -> None:
         """Packs the weights: once and for all, or in a nest of its own. What comes from afar lies in the order of reading."""
+        for weights in self.window.all_weights:
+            self._pack(weights)
+
+    def _pack(self, weights: Read) -> None:
         s, window = self.s, self.window
-        dimension = plain_dimension(window.weights, window.vector)
+        dimension = plain_dimension(weights, window.vector)
         assert dimension is not None
-        constant = window.weights.tensor in constant_tensors(s.program)
-        if not constant and element_stride(s.program, window.weights, window.vector) == 1:
+        constant = weights.tensor in constant_tensors(s.program)
+        if not constant and element_stride(s.program, weights, window.vector) == 1:
             return
-        made = s.copy(window.weights.tensor, self.anchor)
+        made = s.copy(weights.tensor, self.anchor)
         others = [n for n in range(len(made.loops)) if n != dimension]
-        if prod(s.program.tensors[window.weights.tensor].shape) >= BEYOND:
-            places = {plain_dimension(window.weights, axis): place for place, axis in enumerate(self.reading)}
+        if prod(s.program.tensors[weights.tensor].shape) >= BEYOND:
+            places = {plain_dimension(weights, axis): place for place, axis in enumerate(self.reading)}
             others.sort(key=lambda n: places.get(n, -1))
         rest = [made.loops[n] for n in others]
         pieces = s.split(made.loops[dimension], self.vectors, self.lanes)

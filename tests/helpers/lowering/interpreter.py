@@ -55,7 +55,8 @@ def _of_words(name: str) -> Callable[..., Any]:
 
 
 _WORDS = (
-    "byte_quad", "half_pair", "signed_halves", "half_add", "quad_dot", "small_quad_dot", "pair_dot", "bf16_dot",
+    "byte_quad", "half_pair", "signed_halves", "half_add", "quad_dot", "small_quad_dot", "pair_sums", "pair_dot",
+    "bf16_dot",
 )  # fmt: skip
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "neg": lambda a: -a, "min": np.minimum, "max": np.maximum, "abs": abs,
