@@ -14,6 +14,7 @@ from ..tensor.language import MATHEMATICS
 from ..tensor.program import Program, Stage
 
 EXPENSIVE = frozenset(MATHEMATICS) | {"div", "floordiv", "mod", "bf16_pair"}
+STRIDED_AT_MOST = 4  # elements from lane to lane up to which whole vectors are loaded, and lanes of them picked
 
 
 def element_stride(program: Program, read: Read, axis: str) -> int | None:

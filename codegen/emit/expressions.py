@@ -69,6 +69,7 @@ class Expressions:
         self._places: dict[tuple[int, tuple[int, ...]], Affine] = {}
         self._reading: dict[int, bool] = {}
         self._inside: dict[int, bool] = {}
+        self._narrow_ranges: dict[int, tuple[int, int] | None] = {}
         self.private: frozenset[str] = frozenset()  # REGISTER buffers allocated inside of the vector loop being written
 
     # Indices
@@ -143,11 +144,15 @@ class Expressions:
 
     def _narrow(self, expr: Expr) -> Index | None:
         """A part of an index that data say, of which the range is known."""
-        if self.target.is_gpu or not self._reads(expr) or not is_narrow(expr):
+        if id(expr) not in self._narrow_ranges:
+            known = not self.target.is_gpu and self._reads(expr) and is_narrow(expr)
+            self._narrow_ranges[id(expr)] = interval(expr, self.ranges) if known else None
+        within = self._narrow_ranges[id(expr)]
+        if within is None:
             return None
         found = self.indices.from_value(self.arithmetic.cast(narrow(self.arithmetic, expr, self.value), i64))
         if found.vector:
-            self.indices.ranges[found.vector] = interval(expr, self.ranges)
+            self.indices.ranges[found.vector] = within
         return found
 
     def _reads(self, expr: Expr) -> bool:

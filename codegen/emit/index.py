@@ -75,7 +75,7 @@ class IndexArithmetic:
                 if whole.text in self.tables:
                     self.tables[scaled.text] = tuple(coefficient * n for n in self.tables[whole.text])
                 elif whole.text in self.ranges:
-                    low, *_, high = sorted(coefficient * end for end in self.ranges[whole.text])
+                    low, high = sorted(coefficient * end for end in self.ranges[whole.text])
                     self.ranges[scaled.text] = low, high
                 vectors.append(scaled)
         if not terms:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...schedules.access import STRIDED_AT_MOST
 from ...tensor.dtype import DType, bf16, boolean
 from ..ir.loop_ir import Buffer
 from ..math.body import shuffle_mask
 from .index import Index, IndexArithmetic
 from .known_lanes import store_first
-from .strided import ALONE, STRIDED_AT_MOST, Near, parts_of
+from .stretch import picked
+from .strided import ALONE, Near, parts_of
 from .text import FunctionText
 from .types import FALSE, TRUE, Value, memory_literal, memory_type, suffix, value_type, vector
 from .values import Arithmetic
@@ -111,7 +113,7 @@ class Memory:
             exist = near if condition is None else ALONE
             return self._from_memory(self._strided(place, index, condition, kind, exist), place, lanes)
         if lanes and not contiguous:
-            beside = self._near(place, index, condition, kind)
+            beside = self._near(place, index, condition)
             if beside:
                 return self._from_memory(beside, place, lanes)
             return self._from_memory(self._gather(place, index, condition, kind), place, lanes)
@@ -176,10 +178,9 @@ class Memory:
             self._zeros[total] = condition.text
         return total
 
-    def _near(self, place: BufferPointer, index: Index, condition: Value | None, kind: str) -> str:
-        """Elements that lie near one another, each lane's at a place that is known now, as those of x[j // 2]: vectors from the
-        first to the last of them, then a shuffle; "" where they do not, or it is not known which lanes count.
-        """
+    def _near(self, place: BufferPointer, index: Index, condition: Value | None) -> str:
+        """Elements that lie near one another, each lane's at a place that is known now, as those of x[j // 2]; "" where they do
+        not, or it is not known which lanes count."""
         lanes, numbers = self.indices.lanes, self.indices.numbers(index)
         counts = (True,) * lanes if condition is None else self.arithmetic.known.masks.get(condition.text)
         if numbers is None or counts is None or not any(counts):
@@ -189,18 +190,12 @@ class Memory:
         length = last - first + 1
         if length > STRIDED_AT_MOST * lanes:
             return ""
-        whole = 1 << (length.bit_length() - 1)
-        second = last - whole + 1
-        vectors, part = [], memory_type(place.buffer.dtype, whole)
-        for start in (first, second):
-            address = self.pointer(place, Index(start, index.terms))
-            text = f"load {part}, ptr {address}, align {place.buffer.dtype.bytes}"
-            vectors.append(self.text.read(text, place.buffer.name, address, movable=condition is None))
-        picked = shuffle_mask(
-            0 if not counted else number - first if number - first < whole else whole + number - second
-            for number, counted in zip(numbers, counts, strict=True)
-        )
-        return self.text.compute(f"shufflevector {part} {vectors[0]}, {part} {vectors[1]}, {picked}", *vectors)
+        behind = [number - first if counted else 0 for number, counted in zip(numbers, counts, strict=True)]
+
+        def pointer(further: int) -> str:
+            return self.pointer(place, Index(first + further, index.terms))
+
+        return picked(self.text, place.buffer, pointer, length, behind, movable=condition is None)
 
     def _part(
         self, place: BufferPointer, address: str, condition: Value | None, taken: dict[int, int], kind: str

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from .index import Index
 
-STRIDED_AT_MOST = 4  # elements from lane to lane that are loaded as whole vectors
 Near = tuple[int, int]  # elements before and behind each one that is read which surely exist
 ALONE: Near = (0, 0)
 

@@ -13,7 +13,7 @@ begin earlier by themselves.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
@@ -120,16 +120,11 @@ class _Ends:
         moving = node.then if others is None else node
         begins = [(end, Var(_name(end)) if others is not None else _begin(end, len(ends) == 1)) for end in ends]
         bodies = [node.then] if others is None else [node.then, otherwise]
-        if not all(moves_by_tiles(body, end, begin) for body in bodies for end, begin in begins):
-            return None
-        outermost = next(loop for name, loop in self.around.loops.items() if name in {end.loop for end in ends})
-        held = self.around.held_at(outermost)
-        again = can_run_again(moving, node, outermost) and all(moves_all(body, ends, held) for body in bodies)
-        return _Choice(ends, others) if again else None
+        return _Choice(ends, others) if self._may_begin(node, moving, bodies, begins) else None
 
     def _guarded_ends(self, node: If, guarded: Statement) -> list[TileAxis]:
-        """The ends among what a choice asks, where the other tiles ask something that moves with them, as at borders: all of
-        those begin earlier then if they have to."""
+        """The ends among what a choice asks, where the other tiles ask something that moves with them, as at borders:
+        those tiles begin earlier then if they have to, along all axes together or along one that can alone."""
         divisor = divisor_of(guarded, self.divisors)
         found = [self._end(part, divisor) for part in conjuncts(node.condition)]
         ends = [end for end in found if end is not None]
@@ -143,11 +138,19 @@ class _Ends:
         sizes = {end.size for end in ends}
         if not _masks_by(guarded, sizes) or _fills(guarded, sizes):
             return False
-        if not all(moves_by_tiles(guarded, end, Var(_name(end))) for end in ends):
+        return self._may_begin(node, guarded, [guarded], [(end, Var(_name(end))) for end in ends])
+
+    def _may_begin(
+        self, node: If, moving: Statement, bodies: Sequence[Statement], begins: Sequence[tuple[TileAxis, Expr]]
+    ) -> bool:
+        """Tells whether tiles may begin elsewhere along some axes: `moving` is the part of a choice that runs again, and
+        `bodies` what its arms do."""
+        if not all(moves_by_tiles(body, end, begin) for body in bodies for end, begin in begins):
             return False
+        ends = [end for end, _ in begins]
         outermost = next(loop for name, loop in self.around.loops.items() if name in {end.loop for end in ends})
-        again = can_run_again(guarded, node, outermost)
-        return again and moves_all(guarded, ends, self.around.held_at(outermost))
+        held = self.around.held_at(outermost)
+        return can_run_again(moving, node, outermost) and all(moves_all(body, ends, held) for body in bodies)
 
     def _is_apart(self, condition: Expr, ends: list[TileAxis]) -> bool:
         """Tells whether a condition stays as it is when some tiles begin earlier."""

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ...schedules.access import element_stride, output_stride
+from ...schedules.access import STRIDED_AT_MOST, element_stride, output_stride
 from ...schedules.loops import WRITTEN_OUT, Loop, LoopKind, Scope
 from ...schedules.plan.long_functions import ABREAST, long_slots
 from ...schedules.plan.windows import permutations
@@ -35,7 +35,6 @@ LATENCY = 4.0  # cycles from an addition or multiply-add to the next one that ne
 WINDOW = 200.0  # instructions that a core has in flight: as far as it looks ahead for work that is independent
 SCALAR_PORTS = 2.0  # scalars per cycle, also where only one vector of full width is done per cycle
 SCALAR_LOADS = 3.0  # the same of loads, also those that fill all lanes with one scalar
-STRIDED = 4  # elements between lanes up to which whole vectors are loaded and lanes picked (codegen/emit/strided.py)
 SPREAD = 3.0  # instructions that bring a mask to where the lanes lie in one of these vectors
 # Trips of a loop up to which its end is foreseen more or less (Sapphire Rapids: no cost seen up to there).
 REMEMBERED = 32.0
@@ -239,7 +238,7 @@ class StageWork:
         one is made where lanes are masked, and `guarded`: in what part of the tiles they are."""
         assert self.vector is not None
         step, program = self._step(read), self.tree.program
-        if 1 < step <= STRIDED:
+        if 1 < step <= STRIDED_AT_MOST:
             found.shuffles = found.shuffles + count * (step - 1.0)
             count = count * step * (spans.setdefault(spanned(read, step), read) is read)
             found.unaligned = found.unaligned + count

@@ -33,29 +33,28 @@ def checked(values: Array, name: str) -> Array:
 
 def in_bytes(values: Array, summed: Sequence[int], most: int = BYTE) -> tuple[Array, Array]:
     """(i8, scales of the dimensions that are not summed up) of weights, of which the largest becomes `most`."""
-    scales = _scales(np.abs(values).max(axis=tuple(summed), keepdims=True), most)
+    return _rounded(values, summed, np.abs(values).max(axis=tuple(summed), keepdims=True), most)
+
+
+def _rounded(values: Array, summed: Sequence[int], largest: Array, most: int) -> tuple[Array, Array]:
+    """The same where numbers as large as `largest` become `most`."""
+    scales = _scales(largest, most)
     rounded = np.clip(np.rint(values / scales), -most, most).astype(np.int8)
     return rounded, scales.squeeze(axis=tuple(summed)).astype(np.float32)
 
 
 def in_small_bytes(values: Array, summed: Sequence[int]) -> tuple[Array, Array]:
     """The same of weights up to 64, whose scales leave room for sums of products in 16 bits (`largest_together`)."""
-    depth = depth_of(values.shape, summed)
+    depth = max(summed, key=lambda d: values.shape[d])  # that of words
     if values.shape[depth] % BLOCK:
         return in_bytes(values, summed, SMALL_BYTE)
-    most = np.abs(values).max(axis=tuple(summed), keepdims=True)
+    largest = np.abs(values).max(axis=tuple(summed), keepdims=True)
     while True:
-        scales = _scales(most, SMALL_BYTE)
-        rounded = np.rint(values / scales).astype(np.int8)
+        rounded, scales = _rounded(values, summed, largest, SMALL_BYTE)
         over = largest_together(rounded, depth).max(axis=tuple(summed), keepdims=True) / HELD
         if over.max() <= 1.0:
-            return rounded, scales.squeeze(axis=tuple(summed)).astype(np.float32)
-        most = most * np.where(over > 1.0, over, 1.0)
-
-
-def depth_of(shape: Sequence[int], summed: Sequence[int]) -> int:
-    """The longest dimension along which a sum goes: that of words."""
-    return max(summed, key=lambda d: shape[d])
+            return rounded, scales
+        largest = largest * np.where(over > 1.0, over, 1.0)
 
 
 def largest_together(rounded: Array, depth: int) -> Array:

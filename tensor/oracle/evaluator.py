@@ -324,9 +324,7 @@ def _put(result: Pair, new: Pair, stage: Stage, number: int, box: BlockBox) -> N
 def _cost_of_step(stage: Stage, in_step: Mapping[int, InStep]) -> Callable[[Sequence[int]], int]:
     """Points that a step computes of the tensor of which it computes most."""
     skipped = [_dimension(stage, in_step[n]) if n in in_step else None for n in range(len(stage.tensors))]
-    counted = [
-        [d for d in range(len(stage.axes_of(n))) if d != skip] for n, skip in enumerate(skipped)
-    ]  # fmt: skip
+    counted = [[d for d in range(len(stage.axes_of(n))) if d != skip] for n, skip in enumerate(skipped)]
     return lambda sizes: max(prod(sizes[d] for d in dimensions) for dimensions in counted)
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from ....schedules.plan.windows import VECTORS, permutes
 from ....tensor.dtype import boolean, i32, i64
-from ...math.body import shuffle_mask
 from ..index import Index
 from ..memory import BufferPointer, Memory
+from ..stretch import picked
 from ..types import Value, literal, memory_type, vector
 
 # (lanes, element) -> LLVM's name of the instruction
@@ -70,14 +70,19 @@ class _StretchReads:
         return known.text
 
     def short(self, start: Index, length: int) -> str:
-        """A vector that begins with `length` elements, of two loads that nothing lies beyond."""
-        part = 1 << (length.bit_length() - 1)
-        behind = length - part
-        halves = [self.loaded(start.shifted(ahead), part) for ahead in (0, behind)]
-        kind = memory_type(self.dtype, part)
-        taken = (lane if lane < part else min(lane - behind, part - 1) + part for lane in range(self.lanes))
-        picked = f"shufflevector {kind} {halves[0]}, {kind} {halves[1]}, {shuffle_mask(taken)}"
-        return self.memory.text.compute(picked, *halves)
+        """A vector that begins with `length` elements, behind which the last one stands again."""
+        text, buffer = self.memory.text, self.place.buffer
+        known = text.recall(buffer.name, (start, length, "stretch"))
+        if known is None:
+
+            def pointer(further: int) -> str:
+                return self.memory.pointer(self.place, start.shifted(further))
+
+            places = (min(lane, length - 1) for lane in range(self.lanes))
+            found = picked(text, buffer, pointer, length, places, movable=True)
+            known = Value(found, self.dtype, self.lanes)
+            text.remember(buffer.name, (start, length, "stretch"), known)
+        return known.text
 
     def permuted(self, elements: str, places: Value) -> Value:
         """The element that each lane says; the instruction reads as many of its low bits as count lanes."""

@@ -5,6 +5,7 @@ References are Python's whole numbers and NumPy."""
 from __future__ import annotations
 
 import random as chance
+from operator import add, sub
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from tilesmith.tensor.expr import Cast, Const, Expr, Op, Var
 
 Array = np.ndarray[Any, Any]
 AVX2, AVX512, SSE2 = (parse_target(f"x86:{name}") for name in ("avx2", "avx512", "sse2"))
+OPERATORS = {"min": min, "max": max, "add": add, "sub": sub}
 GATHER, PERMUTE = "masked.gather", ".perm"
 LARGE = [
     0.0,
@@ -188,7 +190,7 @@ def whole(expr: Expr, data: dict[str, int]) -> int:
             return data[arg.tensor]  # type: ignore[attr-defined]
     assert isinstance(expr, Op)
     left, right = (whole(arg, data) for arg in expr.args)
-    found = {"min": min(left, right), "max": max(left, right), "add": left + right, "sub": left - right}[expr.name]
+    found = OPERATORS[expr.name](left, right)
     return (found + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
@@ -202,7 +204,7 @@ def in_lanes(expr: Expr, data: dict[str, int]) -> int:
             found = max(-FARTHEST, min(FARTHEST, number)) if arg.dtype.is_float else number
         case Op(name=name, args=args):
             left, right = (in_lanes(arg, data) for arg in args)
-            found = {"min": min(left, right), "max": max(left, right), "add": left + right, "sub": left - right}[name]
+            found = OPERATORS[name](left, right)
         case _:
             raise TypeError(expr)
     assert -(1 << 31) <= found < 1 << 31
