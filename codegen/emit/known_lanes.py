@@ -17,7 +17,7 @@ Both = Callable[[Value | None, Value | None], Value | None]
 
 class KnownLanes:
     """Conditions of one function, by their names. `masks`: in which lanes each holds. `parts`: of a conjunction of a scalar and
-    of lanes that are known, these two."""
+    of lanes, these two."""
 
     def __init__(self) -> None:
         self.masks: dict[str, tuple[bool, ...]] = {}
@@ -35,14 +35,10 @@ class KnownLanes:
         if left is not None and right is not None:
             self.masks[found.text] = tuple(one and other for one, other in zip(left, right, strict=True))
             return
-        scalar: Value | None = None
-        lanes: Value | None = None
-        for arg in args:
-            one, other = self.parts.get(arg.text, (None, arg) if arg.lanes else (arg, None))
-            if other is not None and other.text not in self.masks:
-                return
-            scalar, lanes = both(scalar, one), both(lanes, other)
-        if scalar is not None and lanes is not None:
+        parts = [self.parts.get(arg.text, (None, arg) if arg.lanes else (arg, None)) for arg in args]
+        if any(one is not None for one, _ in parts):
+            scalar, lanes = (both(one, other) for one, other in zip(*parts, strict=True))
+            assert scalar is not None and lanes is not None
             self.parts[found.text] = scalar, lanes
 
 

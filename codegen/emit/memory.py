@@ -126,35 +126,32 @@ class Memory:
     def _whole(self, place: BufferPointer, address: str, condition: Value | None, kind: str) -> str:
         """Loads all that lies at an address, or zeros where a condition on all of it does not hold."""
         if condition is not None:
-            address = self._chosen(address, self._any(condition))
+            address = self.chosen(address, self._any(condition))
         text = f"load {kind}, ptr {address}, align {place.buffer.dtype.bytes}"
         loaded = self.text.read(text, place.buffer.name, address, movable=condition is None)
         if condition is not None and not condition.lanes:
             self._zeros[loaded] = condition.text
         return loaded
 
-    def _masked_load(
-        self, place: BufferPointer, address: str, condition: Value, kind: str, movable: bool = True
-    ) -> str:
-        """Loads the lanes for which a condition holds. Where processors have no masks, what all lanes have in common chooses an
-        address, and the rest, if it is known now, is a constant."""
+    def _masked_load(self, place: BufferPointer, address: str, condition: Value, kind: str) -> str:
+        """Loads the lanes for which a condition holds."""
         dtype, whole = place.buffer.dtype, condition
-        address, condition, free = self._by_lanes(address, condition)
+        address, condition = self.by_lanes(address, condition)
         name = f"llvm.masked.load.{_memory_suffix(place.buffer, condition.lanes)}.p0"
         call = self.arithmetic.module.intrinsic(name, kind, "ptr", condition.type, kind)
         arguments = f"ptr align {dtype.bytes} {address}, {condition.typed}, {kind} zeroinitializer"
         text = f"{call}({arguments})"
-        loaded = self.text.read(text, place.buffer.name, address, condition.text, movable=movable and free)
+        loaded = self.text.read(text, place.buffer.name, address, condition.text, movable=True)
         self._zeros[loaded] = whole.text
         return loaded
 
-    def _by_lanes(self, address: str, condition: Value) -> tuple[str, Value, bool]:
-        """Returns the address, what is left of a condition, and whether nothing was chosen: where processors have no masks,
-        what all lanes have in common chooses the address, and the rest is known now."""
-        parts = None if self.arithmetic.target.has_masks else self.arithmetic.known.parts.get(condition.text)
-        return (address, condition, True) if parts is None else (self._chosen(address, parts[0]), parts[1], False)
+    def by_lanes(self, address: str, condition: Value) -> tuple[str, Value]:
+        """Returns an address and a condition on lanes: what all lanes have in common chooses the address, so that nothing is
+        asked of memory that may not be there. To read no lane of an absent page takes a processor hundreds of cycles."""
+        parts = None if self.arithmetic.target.is_gpu else self.arithmetic.known.parts.get(condition.text)
+        return (address, condition) if parts is None else (self.chosen(address, parts[0]), parts[1])
 
-    def _chosen(self, address: str, condition: Value) -> str:
+    def chosen(self, address: str, condition: Value) -> str:
         """The address, or that of zeros where a scalar condition does not hold."""
         return self.text.pure(f"select i1 {condition.text}, ptr {address}, ptr {SAFE}", condition.text, address)
 
@@ -203,12 +200,12 @@ class Memory:
         """A vector of which the lanes `taken` (lane of the result -> lane here) are needed where the condition holds."""
         if condition is None or not condition.lanes:
             return self._whole(place, address, condition, kind)
-        address, condition, movable = self._by_lanes(address, condition)
+        address, condition = self.by_lanes(address, condition)
         sources = {here: lane for lane, here in taken.items()}
         picked = shuffle_mask(sources.get(here, condition.lanes) for here in range(condition.lanes))
         spread = f"shufflevector {condition.typed}, {condition.type} zeroinitializer, {picked}"
         mask = Value(self.text.compute(spread, condition.text), boolean, condition.lanes)
-        return self._masked_load(place, address, mask, kind, movable)
+        return self._masked_load(place, address, mask, kind)
 
     def _gather(self, place: BufferPointer, index: Index, condition: Value | None, kind: str) -> str:
         lanes = self.indices.lanes

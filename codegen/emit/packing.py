@@ -106,9 +106,7 @@ def load_words(
         whole = guards[0]
         if whole is None or any(guard != whole for guard in guards):
             return _guarded_words(memory, place, first, mask, guards)
-        mask = memory.arithmetic.spread(
-            memory.arithmetic.both(whole, mask) or TRUE, lanes
-        )  # a border: all of a word, or none
+        mask = memory.arithmetic.both(whole, mask)  # a border: all of a word, or none
     key = ("words", first, lanes)
     known = memory.text.recall(place.buffer.name, key)
     if known is None:
@@ -116,6 +114,8 @@ def load_words(
         if mask is not None and mask.lanes and lanes:
             loaded = _masked_words(memory, place, address, mask, kind)
         else:
+            if mask is not None and lanes:
+                address = memory.chosen(address, mask)
             text = f"load {kind}, ptr {address}, align {dtype.bytes}"
             loaded = memory.text.read(text, place.buffer.name, address, movable=True)
         known = Value(loaded, i32, lanes)
@@ -151,7 +151,14 @@ def _guarded_words(
 ) -> Value:
     """One load of all elements of all words, under the mask that their conditions make in the order of memory."""
     lanes, dtype = memory.indices.lanes, place.buffer.dtype
-    parts = [memory.arithmetic.spread(memory.arithmetic.both(guard, mask) or TRUE, lanes).text for guard in guards]
+    address, conditions = (
+        memory.pointer(place, first),
+        [memory.arithmetic.both(guard, mask) or TRUE for guard in guards],
+    )
+    apart = [memory.by_lanes(address, condition) for condition in conditions]
+    if len({chosen for chosen, _ in apart}) == 1:  # what they all have in common
+        address, conditions = apart[0][0], [condition for _, condition in apart]
+    parts = [memory.arithmetic.spread(condition, lanes).text for condition in conditions]
     count = lanes
     while len(parts) > 1:  # the first half beside the second half: pairs of elements, in the end all
         half = len(parts) // 2
@@ -164,7 +171,7 @@ def _guarded_words(
             for one, two in zip(parts[:half], parts[half:], strict=True)
         ]
         count *= 2
-    kind, address = vector(f"i{dtype.bits}", count), memory.pointer(place, first)
+    kind = vector(f"i{dtype.bits}", count)
     name = f"llvm.masked.load.v{count}i{dtype.bits}.p0"
     call = memory.arithmetic.module.intrinsic(name, kind, "ptr", f"<{count} x i1>", kind)
     arguments = f"ptr align {dtype.bytes} {address}, <{count} x i1> {parts[0]}, {kind} zeroinitializer"
@@ -174,6 +181,7 @@ def _guarded_words(
 
 
 def _masked_words(memory: Memory, place: BufferPointer, address: str, mask: Value, kind: str) -> str:
+    address, mask = memory.by_lanes(address, mask)
     name = f"llvm.masked.load.v{mask.lanes}i32.p0"
     call = memory.arithmetic.module.intrinsic(name, kind, "ptr", mask.type, kind)
     arguments = f"ptr align {place.buffer.dtype.bytes} {address}, {mask.typed}, {kind} zeroinitializer"

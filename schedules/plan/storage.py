@@ -161,7 +161,7 @@ def _spaced(shape: tuple[Extent, ...], definition: Stage, number: int) -> tuple[
     if definition.combiner is not None or len(shape) < 2 or gcd(axes[-1].extent * dtype.bytes, PAGE) < CROWDED:
         return shape
     # 1 for whole rows, 0 for parts of them, which lie close together
-    whole = maximum(shape[-1] - axes[-1].extent + 1, 0)
+    whole = minimum(maximum(shape[-1] - axes[-1].extent + 1, 0), 1)
     return (*shape[:-1], shape[-1] + whole * (LINE // dtype.bytes))
 
 

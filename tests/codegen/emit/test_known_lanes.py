@@ -24,6 +24,7 @@ from helpers.emission.loops import (
     serial,
     store,
 )
+from tilesmith.codegen.ir.index import number, smaller
 from tilesmith.codegen.ir.loop_ir import If, Let, LoopProgram
 from tilesmith.codegen.pipeline import assembled
 from tilesmith.targets.host import missing_here
@@ -64,6 +65,21 @@ def test_what_lanes_have_in_common_chooses_an_address(step: int) -> None:
     text = llvm(shifted(step))
     assert "ptr @harmless" in text and "select <8 x i1>" not in text
     check(shifted(step))
+
+
+@pytest.mark.parametrize("name", ["x86:avx2", "x86:avx512", "aarch64:neon"])
+def test_rows_that_are_not_there_are_not_asked_for(name: str) -> None:
+    """Which lanes count is not known where the code is written; whether any does, each row says."""
+    i, j, lane = names("i j l")
+    x, y = given("x", 4, 8), result("y", 5, 40, 8)
+    there = call("and", i >= 1, lane >= smaller(j, number(3)))
+    value = call("select", there, read(x, i - 1, lane - smaller(j, number(3))), ZERO)
+    loops = program((x, y), serial(i, 5, serial(j, 40, lanes(lane, 8, store(y, (i, j, lane), value)))))
+    text = assembled(loops, parse_target(name), 1, texts=True).texts["llvm"]
+    loads = [line for line in text.splitlines() if "@llvm.masked.load" in line and "declare" not in line]
+    chosen = [line for line in text.splitlines() if "= select i1" in line and "ptr @harmless" in line]
+    assert loads and all(any(line.split()[0] in load for line in chosen) for load in loads)
+    check(loops)
 
 
 @pytest.mark.parametrize("step", [1, 2])
