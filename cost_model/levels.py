@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import prod
 
 import numpy as np
 
+from ..common.cached import cached_property
 from ..schedules import regions
 from ..schedules.boxes import BoxAxis, box_axes
 from ..schedules.loops import Loop, LoopKind, LoopTree, Scope, StageLoops

@@ -7,11 +7,11 @@ walk.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..common.cached import cached_property
 from ..schedules.opened import Opened
 from ..schedules.plan.stage import Plan, plan_of
 from ..schedules.plan.variants import Question, answered, questions

@@ -17,7 +17,6 @@ import json
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..common.cached import cached_property
 from ..common.errors import ArgumentError
 from ..schedules.space import Choices, ConfigSpace, ConfigValue, Parameter, Population
 from .result import AtEnd, Config, Failure, Job, Measurement, Status

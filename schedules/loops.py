@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cached_property
 from typing import Any
 
+from ..common.cached import cached_property
 from ..common.errors import ScheduleError
 from ..tensor.program import Axis, Program, Stage
 from .extents import Condition, Extent

@@ -18,13 +18,13 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import groupby
 from typing import Union
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..common.cached import cached_property
 from ..common.errors import ScheduleError, TilesmithError
 from ..targets.target import Target
 from ..tensor.accuracy import Accuracy

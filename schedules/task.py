@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
+from ..common.cached import cached_property
 from ..common.errors import ArgumentError, TemplateError
 from ..targets.target import Target
 from ..tensor.accuracy import Accuracy

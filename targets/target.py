@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
 from hashlib import sha256
 from typing import Protocol
 
+from ..common.cached import cached_property
 from ..common.errors import TargetError
 from ..common.near import did_you_mean
 from .backend import Backend, Cache, Level, Multiprocessor

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field, replace
-from functools import cached_property
 from html import escape
 
+from ..common.cached import cached_property
 from .dtype import DType
 from .expr import Const, Expr, Read, Var, reads
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..common.cached import cached_property
 from ..cost_model.analytic import predict
 from ..cost_model.features import features
 from ..cost_model.sketch_model import SketchModel

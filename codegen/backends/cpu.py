@@ -24,7 +24,6 @@ single ones up to 1.06 (of a transpose, whose times are far apart, 0.96 to 1.12)
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -34,6 +33,7 @@ from typing import Any
 
 from ...common.debug import DebugLevel, show, wanted
 from ...common.errors import InternalError
+from ...common.forks import lock
 from ...targets.target import Target
 from ..artifact import Artifact, BufferSpec, Launch
 from ..debug_info.metadata import DebugText
@@ -161,7 +161,7 @@ Key = tuple[object, ...]
 CONSTANTS = (Scope.CONSTANT, Scope.HELD)
 _KEPT = 256  # objects of a process: those of the programs that it works on
 _modules: OrderedDict[Key, CompiledModule] = OrderedDict()
-_modules_lock = threading.Lock()
+_modules_lock = lock()
 
 
 def _shared(

@@ -13,10 +13,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
+from ...common.cached import cached_property
 from ...common.settings import CACHE, DEBUG_INFO
 from ...schedules.inlining import inline_stages
 from ...schedules.loops import LoopTree

@@ -10,9 +10,9 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import product
 
+from ...common.cached import cached_property
 from ...common.errors import InternalError
 from ...schedules.plan.long_functions import ABREAST, LongFunction, long_functions
 from ...tensor.expr import Const, reads

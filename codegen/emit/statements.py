@@ -3,8 +3,7 @@ loaded elements) in tables and writes only what is left for run time."""
 
 from __future__ import annotations
 
-from functools import cached_property
-
+from ...common.cached import cached_property
 from ...common.errors import InternalError
 from ...schedules.loops import WRITTEN_OUT
 from ...tensor.dtype import i32, i64

@@ -8,10 +8,10 @@ tile, a vector of B[k, j] once for each of its columns. Instructions that do not
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 
+from ...common.cached import cached_property
 from ...schedules.access import STRIDED_AT_MOST, element_stride, output_stride
 from ...schedules.loops import WRITTEN_OUT, Loop, LoopKind, Scope
 from ...schedules.plan.long_functions import ABREAST, long_slots

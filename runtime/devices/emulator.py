@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -35,6 +34,7 @@ from ...codegen.emulator.layout import (
     struct_bytes,
 )
 from ...common.errors import EnvironmentFailure, KernelFault, OutOfDeviceMemory, TargetError
+from ...common.forks import lock
 from ...targets.target import parse_target
 from .base import Array
 from .cpu.jit import LINKING, jit
@@ -118,7 +118,7 @@ class EmulatorPort:
         self._used = 0
         self._shadows: dict[int, Array] = {}
         self._now = 1  # synchronisations are numbered on and on, so that records of earlier launches are old
-        self._lock = threading.Lock()
+        self._lock = lock()
 
     # ---- memory
 

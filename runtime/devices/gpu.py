@@ -9,7 +9,6 @@ asked for becomes a graph, which somebody starts later, and again.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ import numpy as np
 
 from ...codegen.artifact import Artifact, Launch
 from ...common.errors import ArgumentError, InternalError
+from ...common.forks import lock
 from .base import Array
 from .driver import LEGACY
 
@@ -218,7 +218,7 @@ class GpuKernel:
         self._inputs, self._outputs = len(artifact.inputs), len(artifact.outputs)
         self._nulls = (0,) * len(artifact.constants)
         self._constants: Sequence[Any] = ()
-        self._lock = threading.RLock()
+        self._lock = lock()
         self._load()
 
     def _load(self) -> None:

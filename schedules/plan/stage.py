@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
+from ...common.cached import cached_property
 from ...tensor.indices.bounds import Bound
 from ..loops import LoopTree, Scope, StageLoops
 from ..prepared import prepared_stages

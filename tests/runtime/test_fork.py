@@ -127,6 +127,90 @@ def test_the_cost_model_learns_in_a_child() -> None:
     """)
 
 
+def test_what_another_thread_was_doing_holds_up_nobody_in_a_child() -> None:
+    """A property that it computes, a lock that it holds, and LLVM."""
+    run("""
+        import time
+        import llvmlite.binding as llvm
+        from tilesmith.common.cached import cached_property
+        from tilesmith.common.forks import lock
+
+        begun, go_on = threading.Event(), threading.Event()
+
+        class Slow:
+            def __init__(self, waits):
+                self.waits = waits
+
+            @cached_property
+            def value(self):
+                if self.waits:
+                    begun.set()
+                    go_on.wait(20)
+                return 5
+
+        mine, theirs = lock(), lock()
+        compiler = llvm.ffi.lib._lock
+
+        def other():
+            with theirs:
+                slow = Slow(True)
+                found.append(slow.value)
+            with compiler:
+                begun.set()
+                time.sleep(0.5)  # a call of LLVM, for whose end a fork waits
+
+        def goes_on():
+            with mine, theirs:
+                return Slow(False).value == 5 and not COMPILES or ts.compile(program, threads=1)(a).shape == a.shape
+
+        found, COMPILES = [], False
+        thread = threading.Thread(target=other)
+        thread.start()
+        assert begun.wait(20)
+        with mine:
+            assert in_child(goes_on)
+        begun.clear()
+        go_on.set()
+        assert begun.wait(20)
+        COMPILES = True
+        assert in_child(goes_on)
+        thread.join(20)
+        assert found == [5] and mine.acquire(blocking=False)
+    """)
+
+
+def test_settings_of_the_process_do_not_outlive_threads_that_a_fork_left_behind() -> None:
+    run("""
+        import gc
+        from tilesmith.common.garbage import COLLECTED_RARELY
+
+        before, begun, go_on = gc.get_threshold(), threading.Event(), threading.Event()
+
+        def other():
+            with COLLECTED_RARELY:
+                begun.set()
+                go_on.wait(20)
+
+        def once_more():
+            if gc.get_threshold() != before:
+                return False
+            with COLLECTED_RARELY:
+                if gc.get_threshold() == before:
+                    return False
+            return gc.get_threshold() == before
+
+        thread = threading.Thread(target=other)
+        thread.start()
+        assert begun.wait(20) and gc.get_threshold() != before
+        assert in_child(once_more)
+        with COLLECTED_RARELY:
+            assert in_child(lambda: gc.get_threshold() != before)
+        go_on.set()
+        thread.join(20)
+        assert gc.get_threshold() == before
+    """)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_tuning_and_calibrating_in_a_child(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
+from ...common.cached import cached_property
 from ...common.errors import ScheduleError
 from ...cost_model.analytic import clock_of, memory_seconds, predict, resources
 from ...cost_model.cpu.analysis import analyse

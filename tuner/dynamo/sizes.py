@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from importlib import import_module
-from threading import Lock
 from typing import Any
 
 from ...common.debug import DebugLevel, show
+from ...common.forks import lock
 from ...graph.importers.torch_export import torch_module
 
 MOST = 16  # sizes that a graph is compiled for
@@ -39,7 +39,7 @@ class BySizes:
     def __init__(self, module: Any, specialised: Callable[[Sequence[Any]], Any]) -> None:
         self._module, self._specialised = module, specialised
         self._made: dict[Hashable, Any] = {}
-        self._lock = Lock()
+        self._lock = lock()
 
     def __call__(self, *inputs: Any) -> Any:
         """Computes the graph of the inputs."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-LINKING = threading.Lock()  # held while a library is linked: the linker takes one at a time
+from ....common.forks import lock
+
+LINKING = lock()  # held while a library is linked: the linker takes one at a time
 _numbers = itertools.count()  # of libraries: two threads may link the same text at once
 
 

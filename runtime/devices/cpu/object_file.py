@@ -8,7 +8,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+
+from ....common.cached import cached_property
 
 _SYMBOLS, _RELOCATIONS = 2, 4  # kinds of sections
 _FUNCTION, _LOCAL = 2, 0  # kinds and bindings of symbols

@@ -21,13 +21,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ....common.forks import lock
 from ....common.settings import PERF
 from .object_file import ObjectFile, ObjectFunction, SourceLine
 
 _MAGIC, _VERSION = 0x4A695444, 1
 _CODE, _LINES = 0, 2  # kinds of records
 _MACHINES = {"x86_64": 62, "aarch64": 183, "riscv64": 243}
-_LOCK = threading.Lock()
+_LOCK = lock()
 
 
 def names_to_export(objects: Sequence[bytes]) -> list[str]:

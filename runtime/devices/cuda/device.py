@@ -12,6 +12,7 @@ from typing import Any
 
 from ....codegen.artifact import Artifact, Launch
 from ....common.errors import DeviceLost, EnvironmentFailure, KernelFault, OutOfDeviceMemory, TargetError
+from ....common.forks import lock
 from ....targets.cuda.devices import runs
 from ....targets.target import parse_target
 from ..base import Array
@@ -51,7 +52,7 @@ class CudaPort:
         self.generation = -1
         self.device = driver.facts()
         self._driver = driver
-        self._lock = threading.RLock()
+        self._lock = lock()
         self._here = threading.local()
         self._pool = MemoryPool(_KEPT)
         self._unused: list[Any] = []  # modules that nobody starts any more
