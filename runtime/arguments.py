@@ -13,7 +13,7 @@ from ..common.elements import NUMPY
 from ..common.errors import ArgumentError
 from .devices.base import Array
 from .dlpack import CPU
-from .foreign import Give, is_bfloat16, taken
+from .foreign import Give, is_bfloat16, is_negated, taken
 
 _DEVICES = {1: "the CPU", 2: "a CUDA device", 3: "pinned CUDA memory", 10: "a ROCm device", 13: "managed CUDA memory"}
 
@@ -62,8 +62,16 @@ def accept(value: object, wanted: Argument, writable: bool = False) -> Array:
 
     bfloat16, of another library or as a NumPy dtype of another package (ml_dtypes), becomes uint16 bit patterns.
 
-    Raises ArgumentError for another kind of object, device, shape, dtype, memory order, or (with `writable`) read-only memory.
+    Raises ArgumentError for another kind of object, device, shape, dtype, memory order, for a masked array, or (with
+    `writable`) for read-only memory.
     """
+    if type(value) is not np.ndarray and _is_masked(value):
+        raise ArgumentError(
+            f"{wanted.label} is a masked array, and kernels know no masks",
+            expected="an array of which every element counts",
+            found=type(value).__name__,
+            advice="pass array.filled(value), with what stands in for masked elements, or array.data to have them count",
+        )
     array, bfloat16 = (value, False) if isinstance(value, np.ndarray) else _borrowed(value, wanted)
     if is_bfloat16(array.dtype):
         array, bfloat16 = array.view(np.uint16), True
@@ -97,6 +105,12 @@ def accept(value: object, wanted: Argument, writable: bool = False) -> Array:
     return array
 
 
+def _is_masked(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return isinstance(value, np.ma.MaskedArray)
+    return getattr(value, "__array_interface__", None) is not None and "mask" in value.__array_interface__
+
+
 def _wrong_dtype(value: object, found: str, wanted: Argument) -> ArgumentError:
     if wanted.spec.dtype == "bf16":
         expected = "bf16: a torch tensor, an array of ml_dtypes.bfloat16, or bit patterns as uint16"
@@ -109,6 +123,12 @@ def _wrong_dtype(value: object, found: str, wanted: Argument) -> ArgumentError:
         found=found,
         advice=f"pass it with .{convert}({library}.{wanted.dtype})",
     )
+
+
+def _how_to_share(value: Any) -> str:
+    if getattr(value, "requires_grad", False):
+        return "kernels know no gradients: pass tensor.detach()"
+    return "pass tensor.resolve_neg()" if is_negated(value) else ""
 
 
 def _borrowed(value: object, wanted: Argument) -> tuple[Array, bool]:
@@ -134,9 +154,7 @@ def _borrowed(value: object, wanted: Argument) -> tuple[Array, bool]:
                 f"{wanted.label} cannot be shared through DLPack",
                 expected=wanted.wanted,
                 found=str(error),
-                advice="kernels know no gradients: pass tensor.detach()"
-                if getattr(value, "requires_grad", False)
-                else "",
+                advice=_how_to_share(value),
             ) from error
     if hasattr(value, "__array_interface__"):
         return np.asarray(value), False

@@ -66,7 +66,8 @@ def borrow(value: Any, stream: int = LEGACY) -> Borrowed:
     """The array behind an object with __dlpack__, as it is for what comes next on a stream of its device (a handle of CUDA, 1
     for the default one): its producer sees to it that what was asked for before is done by then. -1: it need not.
 
-    The object itself is kept, so its memory stays; the capsule frees only what describes it. Raises what `__dlpack__` raises.
+    The object itself is kept, so its memory stays; the capsule frees only what describes it. Raises what `__dlpack__` raises,
+    and BufferError for an array without memory.
     """
     kind = int(value.__dlpack_device__()[0])
     capsule = value.__dlpack__(stream=stream) if kind == CUDA else value.__dlpack__()
@@ -93,6 +94,8 @@ def _described(tensor: _Tensor, owner: Any, read_only: bool) -> Borrowed:
     rank = tensor.dimensions
     shape = tuple(tensor.shape[:rank])
     strides = tuple(tensor.strides[:rank]) if tensor.strides else None
+    if not tensor.data and all(shape):
+        raise BufferError("there is no memory behind it")
     name = _CODES.get(tensor.code, "?")
     return Borrowed(
         pointer=(tensor.data or 0) + tensor.offset,

@@ -56,11 +56,15 @@ def is_bfloat16(dtype: np.dtype[Any]) -> bool:
 def taken(value: Any) -> tuple[Array, bool]:
     """An object with DLPack in host memory as an array on the same memory, and whether its uint16 are bfloat16.
 
-    Raises what its `__dlpack__` raises; TypeError for a dtype that NumPy has not.
+    Raises what its `__dlpack__` raises; TypeError for a dtype that NumPy has not; BufferError for a tensor without memory, and
+    for one of torch of which the signs are still to be changed: DLPack does not say so.
     """
+    if is_negated(value):
+        raise BufferError("a view whose numbers are negated when they are read")
     try:
         array = np.from_dlpack(value)  # as below, in a fifth of the time
-        if array.flags.writeable:
+        flags = array.flags
+        if flags.writeable and not flags.owndata:  # memory of NumPy's own: it was given none
             return array, False
     except (
         BufferError,
@@ -72,14 +76,23 @@ def taken(value: Any) -> tuple[Array, bool]:
     return np.asarray(_ForeignMemory(found)), found.dtype == "bf16"
 
 
+def is_negated(value: Any) -> bool:
+    """Says whether an array of torch is a view that negates what is in its memory."""
+    asked = getattr(value, "is_neg", None)
+    return asked is not None and bool(asked())
+
+
 def giver(value: Any) -> Give | None:
     """Says how outputs are handed to somebody who came with `value`; None: as they are, NumPy arrays."""
     if isinstance(value, np.ndarray):
         return partial(_viewed, value.dtype) if is_bfloat16(value.dtype) else None
     if not hasattr(value, "__dlpack__"):
         return None
-    namespace = value.__array_namespace__() if hasattr(value, "__array_namespace__") else _package(value)
-    importer = getattr(namespace, "from_dlpack", None)
+    if hasattr(value, "__array_namespace__"):
+        importer = getattr(value.__array_namespace__(), "from_dlpack", None)
+    else:
+        found = (getattr(sys.modules.get(name), "from_dlpack", None) for name in _packages(value))
+        importer = next(filter(None, found), None)
     return None if importer is None else partial(_imported, importer)
 
 
@@ -88,18 +101,18 @@ def made_like(value: Any, shape: tuple[int, ...], name: str) -> object:
 
     For outputs on a GPU: there memory is torch's own business, which reuses it stream by stream.
     """
-    torch = _package(value) if type(value).__module__.partition(".")[0] == "torch" else None
-    if torch is None:
+    if "torch" not in _packages(value):
         return None
+    torch: Any = sys.modules["torch"]
     return torch.empty(shape, dtype=getattr(torch, _TORCH.get(name) or str(NUMPY[name])), device=value.device)
 
 
 _TORCH = {"bf16": "bfloat16"}
 
 
-def _package(value: object) -> Any:
-    """The package that an object's class comes from."""
-    return sys.modules.get(type(value).__module__.partition(".")[0])
+def _packages(value: object) -> list[str]:
+    """The packages that an object's class comes from, and then those that it extends."""
+    return [kind.__module__.partition(".")[0] for kind in type(value).__mro__]
 
 
 def _viewed(dtype: np.dtype[Any], array: Array, name: str) -> object:

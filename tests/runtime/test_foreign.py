@@ -91,6 +91,19 @@ class TestTorch:
             plain(torch.ones(8, dtype=torch.complex64))
         with pytest.raises(ArgumentError, match="not in the memory of the CPU"):
             plain(torch.ones(8, device="meta"))
+        with pytest.raises(ArgumentError, match=r"(?s)negated.*tensor\.resolve_neg\(\)"):
+            plain(torch._neg_view(torch.ones(8)))
+        with pytest.raises(ArgumentError, match=r"(?s)negated.*tensor\.resolve_neg\(\)"):
+            plain(torch.ones(8), out=torch._neg_view(torch.ones(8)))
+        with pytest.raises(ArgumentError, match="no memory behind it"):
+            plain(torch._efficientzerotensor(8))
+
+    def test_classes_that_extend_tensors(self, plain: ts.Kernel) -> None:
+        class Own(self.torch.Tensor):  # type: ignore[misc,name-defined]
+            pass
+
+        found = plain(self.torch.ones(8).as_subclass(Own))
+        assert type(found) is self.torch.Tensor and found.tolist() == [2] * 8
 
 
 class Other:

@@ -41,6 +41,7 @@ from tilesmith.runtime.devices.cpu.memory import (
     release_behind,
     release_mapped,
 )
+from tilesmith.runtime.dlpack import _tensor
 from tilesmith.runtime.kernel import Kernel
 from tilesmith.tensor.dtype import bf16, f32
 
@@ -122,6 +123,23 @@ class Wrapped:
         return self.array.__dlpack__(**options)
 
 
+class Masked:
+    """An array of another library, some elements of which do not count."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.__array_interface__ = {**array.__array_interface__, "mask": array > 0}
+        self.array = array
+
+
+class Nothing(Wrapped):
+    """An array that says that it is in host memory, and has none, as torch's fake tensors."""
+
+    def __dlpack__(self, **options: object) -> object:
+        capsule = self.array.__dlpack__(**options)
+        _tensor(capsule).data = None
+        return capsule
+
+
 class Nowhere(Wrapped):
     """An array without memory, as on torch's device "meta"."""
 
@@ -159,6 +177,12 @@ def test_wrong_arguments_are_refused(kernel: Kernel) -> None:
         (([1, 2], y), None, r"argument 0 \(x\) is no array"),
         ((Wrapped(x, 2), y), None, "not in the memory of the CPU"),
         ((Nowhere(x), y), None, "not in the memory of the CPU"),
+        ((Nothing(x), y), None, "there is no memory behind it"),
+        ((x, y), Nothing(x), "there is no memory behind it"),
+        ((np.ma.masked_array(x, x > 0), y), None, r"(?s)argument 0 \(x\) is a masked array.*array\.filled"),
+        ((np.ma.masked_array(x), y), None, "masked array"),
+        ((Masked(x), y), None, "masked array"),
+        ((x, y), np.ma.masked_array(np.empty((4, 16), np.float32), True), "out .* is a masked array"),
         ((x, y), x, "shares memory"),
         ((x, y), read_only, "read-only"),
         ((x, y), (x, y), "wrong number of arrays in out="),
@@ -171,7 +195,7 @@ def test_wrong_arguments_are_refused(kernel: Kernel) -> None:
 
 def test_wrong_constants_are_refused() -> None:
     artifact = scale_artifact()
-    for constants in (None, {"v": W}, [W, W], {"w": W[:3]}):
+    for constants in (None, {"v": W}, [W, W], {"w": W[:3]}, {"w": np.ma.masked_array(W, W > 0)}):
         with pytest.raises(ArgumentError, match="constant"):
             Kernel(artifact, constants)
 
