@@ -33,6 +33,7 @@ from ..language import COMPARED, INFIX, MULTIPLIED, SUMMED
 from ..limits import DEPTH, DIGITS, SMALLER, excess
 from ..program import COMBINERS
 from ..reserved import RESERVED
+from .hints import advice_at, character_advice
 from .source import SourceText, Span, Token, tokens
 from .syntax import (
     Applied,
@@ -59,7 +60,7 @@ def _children(node: SyntaxNode) -> tuple[SyntaxNode, ...]:
     return node.args if isinstance(node, Applied) else node.indices if isinstance(node, Indexed) else ()
 
 
-_LITERALS: dict[str, float | bool] = {"inf": math.inf, "nan": math.nan, "true": True, "false": False}
+LITERALS: dict[str, float | bool] = {"inf": math.inf, "nan": math.nan, "true": True, "false": False}
 
 
 class Parser:
@@ -67,7 +68,7 @@ class Parser:
 
     def __init__(self, source: SourceText) -> None:
         self.source = source
-        self._tokens = tokens(source)
+        self._tokens = tokens(source, character_advice)
         self._position = 0
         self._inside = 0  # parentheses, minus signs and the like around what is read
 
@@ -97,7 +98,14 @@ class Parser:
     def _unexpected(self, expected: str, advice: str = "") -> ProgramError:
         token = self._next
         found = {"newline": "the end of the line", "end": "the end of the text"}.get(token.kind, repr(token.text))
+        advice = advice or advice_at(self.source, self._tokens, self._position)
         return self.source.error(token.span, "syntax error", expected=expected, found=found, advice=advice)
+
+    def _close(self, closing: str) -> Token:
+        """The end of a list."""
+        if not self._at(closing):
+            raise self._unexpected(f"',' or {closing!r}")
+        return self._take()
 
     def _name(self, what: str) -> Name:
         token = self._next
@@ -107,7 +115,7 @@ class Parser:
             raise self.source.error(
                 token.span,
                 f"{token.text!r} is a word of the language and cannot be {what}",
-                advice="choose another name",
+                advice="let stands inside of a fold" if token.text == "let" else "choose another name",
             )
         self._take()
         return Name(token.text, token.span)
@@ -131,9 +139,9 @@ class Parser:
         self._end_of_line()
         return node
 
-    def _end_of_line(self) -> None:
+    def _end_of_line(self, expected: str = "an operator or the end of the line") -> None:
         if self._next.kind not in ("newline", "end"):
-            raise self._unexpected("an operator or the end of the line")
+            raise self._unexpected(expected)
 
     def _statement(self) -> StatementText:
         if self._at("input", "constant", "table"):
@@ -145,6 +153,7 @@ class Parser:
             names = [self._name("the name of an output")]
             while self._accept(","):
                 names.append(self._name("the name of an output"))
+            self._end_of_line("',' and another output, or the end of the line")
             return ReturnText(tuple(names))
         return self._stage()
 
@@ -158,7 +167,7 @@ class Parser:
                 shape.append(self._size())
                 if not self._accept(","):
                     break
-            self._expect("]")
+            self._close("]")
         values: list[Number] = []
         if keyword == "table":
             self._expect("=")
@@ -167,7 +176,8 @@ class Parser:
                 values.append(self._signed())
                 if not self._accept(","):
                     break
-            self._expect("]")
+            self._close("]")
+        self._end_of_line("the end of the line" if shape else "'[' and a shape, or the end of the line")
         return DeclarationText(keyword, name, dtype, tuple(shape), tuple(values))
 
     def _dtype(self) -> Name:
@@ -229,7 +239,7 @@ class Parser:
             found.append(AxisText(name, self._size()))
             if not self._accept(","):
                 break
-        self._expect("]")
+        self._close("]")
         return tuple(found)
 
     def _size(self) -> Number:
@@ -338,9 +348,9 @@ class Parser:
                     token.span, f"a number of {len(token.text)} digits", expected=f"at most {DIGITS} digits"
                 )
             return Number(int(token.text) if integer else float(token.text), token.span)
-        if token.kind == "name" and token.text in _LITERALS:
+        if token.kind == "name" and token.text in LITERALS:
             self._take()
-            return Number(_LITERALS[token.text], token.span)
+            return Number(LITERALS[token.text], token.span)
         if token.kind == "name":
             return self._named()
         if self._accept("("):
@@ -374,4 +384,4 @@ class Parser:
             found.append(self.expression())
             if not self._accept(","):
                 break
-        return tuple(found), self._expect(closing).span
+        return tuple(found), self._close(closing).span

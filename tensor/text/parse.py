@@ -19,7 +19,8 @@ from ..expr import Cast, Const, Expr, Local, Read, Var, binary, call, const
 from ..language import COMPARISONS, OPERATORS
 from ..program import Axis, Fold, Input, Origin, Program, Stage, Table, Tensor, fold_axes
 from ..reserved import FUNCTIONS
-from .grammar import Parser
+from .grammar import LITERALS, Parser
+from .hints import dtype_advice, function_advice
 from .source import BYTE_ORDER_MARK, SourceText, Span
 from .syntax import (
     Applied,
@@ -31,6 +32,7 @@ from .syntax import (
     Number,
     ReturnText,
     StageText,
+    StatementText,
     SyntaxNode,
 )
 
@@ -69,6 +71,8 @@ class _ProgramReader:
         self.tables: list[Table] = []
         self.stages: list[Stage] = []
         self.outputs: tuple[Name, ...] | None = None
+        self._defined: dict[str, Name] = {}  # what the statements define, the last of a name
+        self._read_now: list[str] = []  # what the statement defines that is read now
         self._places: dict[int, tuple[object, Span]] = {}  # by identity; holds the object so that its id stays its own
 
     def at(self, thing: object, span: Span) -> None:
@@ -76,7 +80,10 @@ class _ProgramReader:
         self._places[id(thing)] = (thing, span)
 
     def program(self) -> Program:
-        for statement in Parser(self.source).program():
+        statements = Parser(self.source).program()
+        self._defined = {name.text: name for statement in statements for name in _defined(statement)}
+        for statement in statements:
+            self._read_now = [name.text for name in _defined(statement)]
             if self.outputs is not None:
                 raise self.source.error(_span(statement), "a statement after return", advice="return is the last line")
             match statement:
@@ -109,15 +116,22 @@ class _ProgramReader:
                 name.span,
                 f"unknown tensor {name.text!r}",
                 expected="a tensor declared above: " + (", ".join(self.tensors) or "there is none"),
-                advice=did_you_mean(name.text, self.tensors) or "declare it first",
+                advice=self._where_it_is(name.text) or did_you_mean(name.text, self.tensors) or "declare it first",
             )
         return found
 
+    def _where_it_is(self, name: str) -> str:
+        """Advice where a tensor is defined, but not above."""
+        if name in self._read_now:
+            return "a stage reads what stands above it; where each step needs the one before, write a fold"
+        if name in self._defined:
+            return f"line {self.source.line(self._defined[name].span)} defines it: move that up"
+        return ""
+
     def dtype(self, name: Name) -> DType:
         if name.text not in DTYPES:
-            near = did_you_mean(name.text, DTYPES)
-            expected = "one of " + " ".join(DTYPES)
-            raise self.source.error(name.span, f"unknown dtype {name.text!r}", expected=expected, advice=near)
+            expected, advice = "one of " + " ".join(DTYPES), dtype_advice(name.text)
+            raise self.source.error(name.span, f"unknown dtype {name.text!r}", expected=expected, advice=advice)
         return DTYPES[name.text]
 
     def _define(self, name: Name, dtype: DType, shape: tuple[int, ...]) -> Tensor:
@@ -273,7 +287,7 @@ class _ExpressionReader:
             raise self._source.error(
                 node.span, f"unknown name {node.text!r}",
                 expected="an axis of this stage" + (": " if self._names else "; it has none") + ", ".join(self._names),
-                advice=did_you_mean(node.text, self._names),
+                advice=did_you_mean(node.text, (*self._names, *LITERALS)),
             )  # fmt: skip
         # a new node each time: its place in the text goes by identity
         return Local(found.name, found.dtype) if isinstance(found, Local) else Var(node.text)
@@ -301,7 +315,7 @@ class _ExpressionReader:
             known = (*FUNCTIONS, *EXPANSIONS)
             raise self._source.error(
                 node.name.span, f"unknown function {name!r}", expected="one of " + " ".join(known),
-                advice=did_you_mean(name, known),
+                advice=function_advice(name, known),
             )  # fmt: skip
         count = OPERATORS[name].arity if name in OPERATORS else 1
         if count != len(node.args):
@@ -339,6 +353,17 @@ def _is_bare(node: SyntaxNode) -> bool:
         args = node.args[1:] if node.name.text == "select" else node.args
         return all(_is_bare(arg) for arg in args)
     return isinstance(node, Number) and not isinstance(node.value, bool)
+
+
+def _defined(statement: StatementText) -> tuple[Name, ...]:
+    match statement:
+        case DeclarationText(name=name):
+            return (name,)
+        case StageText(names=names):
+            return names
+        case FoldText(states=states):
+            return tuple(state.name for state in states)
+    return ()
 
 
 def _span(statement: object) -> Span:

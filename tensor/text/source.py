@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...common.errors import ProgramError
@@ -15,7 +16,7 @@ _SHOWN = 400  # characters of a line in an error
 _TOKEN = re.compile(
     r"""(?P<space>[ \t\r]+|\#[^\n]*)
       | (?P<newline>\n)
-      | (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
+      | (?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)
       | (?P<name>[A-Za-z_][A-Za-z_0-9]*)
       | (?P<symbol>==|!=|<=|>=|//|[-+*/%<>=()\[\]{},:])""",
     re.VERBOSE,
@@ -63,8 +64,10 @@ class SourceText:
         line_start = self.text.rfind("\n", 0, start) + 1
         line_end = self.text.find("\n", start)
         line_end = line_end if line_end >= 0 else len(self.text)
+        line_end -= self.text.endswith("\r", line_start, line_end)
         margin = f"{self.line(span):>4} | "
-        if line_end - line_start > _SHOWN:  # a part of it, with the place in its middle
+        if line_end - line_start > _SHOWN:  # a part of it, with the place in its middle, and its column
+            margin = f"{self.line(span):>4}:{start - line_start + 1} | "
             line_start, line_end = max(line_start, start - _SHOWN // 2), min(line_end, start + _SHOWN // 2)
         line = self.text[line_start:line_end]
         width = max(1, min(span.end, line_end) - start)
@@ -73,8 +76,9 @@ class SourceText:
         return f"{margin}{line}\n{' ' * len(margin)}{indent}^{'~' * (width - 1)}"
 
 
-def tokens(source: SourceText) -> list[Token]:
-    """The tokens of a text; line ends inside ( ) and [ ] do not count. Errors: a character that starts no token."""
+def tokens(source: SourceText, advice: Callable[[str], str]) -> list[Token]:
+    """The tokens of a text; line ends inside ( ) and [ ] do not count. Errors: a character that starts no token; `advice` says
+    what may be meant by it."""
     if len(source.text) > TEXT:
         raise ProgramError("the text is too long", expected=f"at most {TEXT} characters", found=f"{len(source.text)}")
     found: list[Token] = []
@@ -82,7 +86,10 @@ def tokens(source: SourceText) -> list[Token]:
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
-            raise source.error(Span(position, position + 1), f"the character {text[position]!r} starts nothing here")
+            raise source.error(
+                Span(position, position + 1), f"the character {text[position]!r} starts nothing here",
+                advice=advice(text[position]),
+            )  # fmt: skip
         kind = match.lastgroup or ""
         span = Span(position, match.end())
         position = match.end()
