@@ -178,7 +178,7 @@ def dtype_of(dtype: Any) -> DType | None:
 def array_of(tensor: Any) -> np.ndarray[Any, Any]:
     """The elements of a tensor, in its own memory where that is contiguous. bfloat16 comes as its bits."""
     torch = torch_module()
-    plain = tensor.detach().cpu().contiguous()
+    plain = tensor.detach().cpu().resolve_neg().contiguous()
     if plain.dtype == torch.bfloat16:
         return np.asarray(plain.view(torch.int16).numpy().view(np.uint16))
     return np.asarray(plain.numpy())

@@ -48,7 +48,9 @@ class Part:
         torch = self._torch
         kernel = self._with_constants(tensors) if self._fixed else self._prepared[0]
         given = [
-            self._lying(n, tensor.detach()).contiguous() for n, tensor in enumerate(tensors) if n not in self._fixed
+            self._lying(n, tensor.detach().resolve_neg()).contiguous()
+            for n, tensor in enumerate(tensors)
+            if n not in self._fixed
         ]
         made = [_empty(torch, shape, dtype) for shape, dtype, _ in self._made]
         kernel(*given, out=made[0] if len(made) == 1 else tuple(made))

@@ -177,8 +177,10 @@ def native_dropout(x: Tensor, p: float, train: bool | None) -> tuple[Tensor, Mis
 
 @aten("sign.default", "sgn.default")
 def sign(x: Tensor) -> Tensor:
-    """1, 0 or -1"""
-    return elementwise.sign(x)
+    """1, 0 or -1; of NaN 0"""
+    if not x.dtype.is_float:
+        return elementwise.sign(x)
+    return mapped(lambda a: select(a > 0, build.literal(1, a.dtype), select(a < 0, build.literal(-1, a.dtype), 0)), x)
 
 
 @aten("square.default")

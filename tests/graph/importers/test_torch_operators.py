@@ -33,6 +33,7 @@ GROUPS: dict[str, list[tuple[Callable[..., Any], tuple[Any, ...]]]] = {
         (lambda x, y: (x & y, x | 3, x ^ y, x << y.abs(), x >> 2, 1 << y.abs(), x << 63, x**y.abs(), (x % 3 - 1) ** y),
          (WORD, WORD.flip(1))),
         (lambda x: (x.isnan(), x.isinf(), x.isfinite(), x.frac(), x.square()), (X,)),
+        (lambda x: (torch.sign(x.log()), torch.sgn(x.log()), torch.sign(x)), (X,)),  # some of them NaN
         (lambda x: x.isinf() | x.isnan() | ~x.isfinite(), (WORD,)),
         (lambda x, c: (x.masked_fill(c, -1), torch.where(c, x, 0.0), c ^ (x > 0), c & (x < 1)), (X, FLAG)),
         (lambda x, y: (torch.atan2(x, y), torch.hypot(x, y), torch.logaddexp(x, y), torch.xlogy(x, y.abs())), (X, Y)),

@@ -86,6 +86,12 @@ def test_tensors_written_into_a_function_are_read() -> None:
     torch.testing.assert_close(ours(function)(x), function(x))
 
 
+def test_views_that_negate_what_is_in_memory() -> None:
+    x = torch._neg_view(torch.randn(8))
+    assert x.is_neg() and x.is_contiguous()
+    torch.testing.assert_close(ours(lambda a: a * 2 + 1)(x), x * 2 + 1)
+
+
 def test_results_lie_in_memory_as_in_torch() -> None:
     x = torch.randn(2, 3, 4, 4).to(memory_format=torch.channels_last)
     found = ours(lambda x: x.exp() + 1)(x)
