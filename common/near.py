@@ -35,7 +35,7 @@ def near_file(path: Path) -> str:
 
 def _near(name: str, folder: Path, *, folders: bool = False) -> Path | None:
     try:
-        there = [one.name for one in folder.iterdir() if one.is_dir() or not folders]
+        there = [one.name for one in folder.iterdir() if (one.is_dir() or not folders) and one.name != name]
     except OSError:
         return None
     close = near_names(name, there)

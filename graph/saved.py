@@ -9,6 +9,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ..common.errors import ArgumentError
+from ..common.given import file_place
 from ..runtime.export.description import descriptions
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def load(path: str | os.PathLike[str]) -> Model | Kernel:
         TargetError: the kernel is for other processors.
         EnvironmentFailure: the library of a kernel cannot be loaded.
     """
+    path = file_place(path, "what was saved")
     if descriptions(path):
         from ..runtime.kernel import Kernel
 

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from ..common.errors import ArgumentError, TargetError
+from ..common.given import whole_number
 from .backend import Backend, Cache
 from .isa import BACKENDS
 from .machine import MACHINES, machine_kind
@@ -118,12 +119,13 @@ def usable_cores() -> int:
 def thread_count(threads: int | None, target: Target) -> int:
     """Says how many threads a person means: as given, or all cores of the target; a GPU's kernels are started by one.
 
-    Errors: ArgumentError for less than one.
+    Errors: ArgumentError for less than one, and for what is no number.
     """
     if target.is_gpu:
         return 1
     if threads is None:
         return target.cores
+    threads = whole_number(threads, "threads")
     if threads < 1:
         raise ArgumentError(f"{threads} threads can do nothing", expected="threads >= 1", found=str(threads))
     if threads > MOST_THREADS:

@@ -215,6 +215,17 @@ def parse_target(text: str) -> Target:
     return Target(kind.name, level.name, extensions, caches=caches, triple=values.get("triple", kind.triple), **numbers)
 
 
+def target_of(given: str | Target) -> Target:
+    """The target that a person means, by its text or as it is. Errors: TargetError."""
+    if isinstance(given, Target):
+        return given
+    if isinstance(given, str):
+        return parse_target(given)
+    raise TargetError(
+        "that is no target", expected='"host", a text such as "x86:avx2", or a tilesmith.Target', found=repr(given)[:80]
+    )
+
+
 def check_runs_here(target: Target) -> None:
     """Returns if this machine can run code made for `target`. Errors: TargetError that names what it lacks."""
     from .host import missing_here

@@ -118,6 +118,11 @@ class Expr:
             advice="use select(condition, a, b) for a choice between elements",
         )
 
+    def __pow__(self, exponent: object) -> Expr:
+        raise ProgramError(
+            "an expression has no **", advice="write tilesmith.power(x, y), of floats; a square is x * x"
+        )
+
 
 @dataclass(frozen=True, slots=True, eq=True)
 class Const(Expr):

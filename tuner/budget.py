@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isfinite
+from numbers import Real
+from typing import Any
 
 from ..common.errors import BudgetError
 from .effort import NORMAL, Effort
@@ -26,7 +28,10 @@ class Budget:
     def __post_init__(self) -> None:
         if self.trials is None and self.seconds is None:
             raise BudgetError("a search needs a limit", advice="give trials, seconds, or both")
-        for name, value in (("trials", self.trials), ("seconds", self.seconds)):
+        limits: dict[str, Any] = {"trials": self.trials, "seconds": self.seconds}
+        for name, value in limits.items():
+            if isinstance(value, bool) or not isinstance(value, Real | None):
+                raise BudgetError(f"{name} is no number", expected=f"{name} > 0", found=repr(value)[:80])
             if value is not None and not (isfinite(value) and value > 0):
                 raise BudgetError(
                     f"a budget of {value} {name} allows nothing",

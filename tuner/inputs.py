@@ -21,6 +21,10 @@ def packed_inputs(program: Program, given: Mapping[str, object] | None) -> bytes
     """Returns what trials get: the arrays under canonical names. Errors: ArgumentError for a wrong name, shape or dtype."""
     if not given:
         return b""
+    if not isinstance(given, Mapping):
+        raise ArgumentError(
+            "inputs are arrays by their names", expected='a dict, as {"x": array}', found=type(given).__name__
+        )
     tensors = {item.tensor.name: item.tensor for item in program.inputs}
     unknown = [name for name in given if name not in tensors]
     if unknown:

@@ -41,6 +41,8 @@ def check_runner(target: Target, runner: str | Runner) -> None:
     Errors: ArgumentError (an unknown name), TargetError, MissingExtra (a GPU without a binding).
     """
     if not is_elsewhere(runner):
+        if not isinstance(runner, str) and not hasattr(runner, "capacity"):
+            raise ArgumentError("that is no runner", expected='"local", "ray" or a Runner', found=repr(runner)[:80])
         if isinstance(runner, str) and runner != "local":
             expected = "local, ray, ray://host:port, the path of a file with an address, or an object that is a Runner"
             raise ArgumentError(

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count as numbers
 from math import inf, isfinite
+from numbers import Real
+from typing import Any
 
 from ..common.errors import ArgumentError
 from ..measure.result import Continuing, Measurement, Purpose, Runner
@@ -226,14 +228,15 @@ def checked_weights(weights: Sequence[float] | None, tasks: int) -> list[float]:
     """One weight for each task, 1 where none is given. Raises ArgumentError: no tasks, or not one positive number each."""
     if not tasks:
         raise ArgumentError("there is nothing to tune", expected="at least one program")
-    given = [1.0] * tasks if weights is None else [float(weight) for weight in weights]
-    if len(given) != tasks or not all(isfinite(weight) and weight > 0 for weight in given):
+    given: list[Any] = [1.0] * tasks if weights is None else list(weights)
+    right = [isinstance(weight, Real) and isfinite(weight) and float(weight) > 0 for weight in given]
+    if len(given) != tasks or not all(right):
         raise ArgumentError(
             "the weights do not fit the programs",
             expected=f"{tasks} positive number{'' if tasks == 1 else 's'}",
             found=", ".join(map(str, given)),
         )
-    return given
+    return [float(weight) for weight in given]
 
 
 def check_different(tasks: Sequence[Task]) -> None:

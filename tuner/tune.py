@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ..common.blas import ONE_THREAD
-from ..common.errors import ArgumentError
+from ..common.errors import ArgumentError, TemplateError
 from ..common.garbage import COLLECTED_RARELY
 from ..graph.model import Model
 from ..measure.given import digest
@@ -16,7 +17,7 @@ from ..schedules.sketch import Sketch
 from ..schedules.space import Candidate
 from ..schedules.task import Task
 from ..targets.host import thread_count
-from ..targets.target import Target, parse_target
+from ..targets.target import Target, target_of
 from ..tensor.accuracy import Accuracy, accuracy_named
 from ..tensor.program import Program
 from .budget import Budget
@@ -104,17 +105,21 @@ def tune(
     if not isinstance(seed, int) or seed < 0:
         raise ArgumentError("a seed is a whole number from 0", found=repr(seed))
 
+    if template is not None and not callable(template):
+        raise TemplateError("a template is a function", expected="one that takes a schedule", found=repr(template)[:80])
+
     def sketches_of(task: Task) -> Sequence[Sketch]:
         return task.sketches if template is None else task.sketches_of(template)
 
-    several = [program] if isinstance(program, Program | Model | str) else list(program)
+    wanted: Any = program
+    several = list(wanted) if isinstance(wanted, Iterable) and not isinstance(wanted, str) else [wanted]
     programs = [one.program if isinstance(one, Model) else one for one in several]
     if (template is not None or inputs) and any(isinstance(one, Model) for one in several):
         raise ArgumentError("a template and inputs are of one kernel", found="a model, which is cut into several")
     budget, shares = Budget.of(trials, seconds, preset), checked_weights(weights, len(programs))
     if strategy in MODEL_BASED:
         check_packages(strategy)
-    resolved = parse_target(target) if isinstance(target, str) else target
+    resolved = target_of(target)
     check_runner(resolved, runner)
     count = thread_count(threads, resolved)
     if template is None and not inputs:
@@ -123,7 +128,7 @@ def tune(
     check_different(tasks)
     spaces = [sketches_of(task) for task in tasks]
     request: dict[str, object] = {
-        "trials": trials, "seconds": seconds, "strategy": strategy, "seed": seed, "effort": preset.name,
+        "trials": _plain(trials), "seconds": _plain(seconds), "strategy": strategy, "seed": seed, "effort": preset.name,
         "template": None if template is None else template.__name__,
     }  # fmt: skip
     if accuracy != "default":
@@ -157,6 +162,11 @@ def tune(
             lanes.append(TaskLane(session, chooser, watcher, weight, known.seeds, told))
         tell_watchers(lanes, place.runner, budget, whole)
         return search(lanes, place.runner, budget, preset)
+
+
+def _plain(number: float | None) -> float | None:
+    """A number of Python's own, as JSON has it."""
+    return getattr(number, "item", lambda: number)()
 
 
 def _whole(given: Sequence[Program | Model], kernels: Sequence[Program], counts: Sequence[float]) -> Whole | None:

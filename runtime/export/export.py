@@ -16,13 +16,15 @@ from __future__ import annotations
 import hashlib
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...codegen.artifact import Artifact
 from ...codegen.backends.renamed import ObjectNames, renamed_object
 from ...common.errors import ArgumentError
+from ...common.given import file_place
 from ..devices.cpu.model_team import TEAM
 from . import rust
 from .description import shared_file, weights_file, write_description
@@ -73,23 +75,39 @@ def export(
         about: where the configurations come from, for people to see.
 
     Raises:
-        ArgumentError: the kernels do not belong together, or the name is none that C has.
+        ArgumentError: the kernels do not belong together, the name is none that C has, or files cannot be written there.
         TargetError: a kernel is for a GPU.
         EnvironmentFailure: there is no C compiler for the target, or it failed.
     """
-    folder, artifact = Path(folder), variants[0].artifact
-    made = _library(variants, folder, name, openmp, inside, about, archived=True)
-    beside = made.weights.name if made.weights is not None else ""
-    threads = _wants_openmp(variants, openmp)
-    (folder / f"{made.name}.example.c").write_text(example_text(made.name, artifact, beside))
-    (folder / "CMakeLists.txt").write_text(cmake_text(made.name, threads))
-    _write_crate(folder / "rust", made.name, artifact, beside, threads)
+    folder, artifact = file_place(folder, "the library"), variants[0].artifact
+    with _writing(folder):
+        made = _library(variants, folder, name, openmp, inside, about, archived=True)
+        beside = made.weights.name if made.weights is not None else ""
+        threads = _wants_openmp(variants, openmp)
+        (folder / f"{made.name}.example.c").write_text(example_text(made.name, artifact, beside))
+        (folder / "CMakeLists.txt").write_text(cmake_text(made.name, threads))
+        _write_crate(folder / "rust", made.name, artifact, beside, threads)
     return made
 
 
 def save(variant: Variant, folder: str | Path, *, about: str) -> None:
     """Writes what `Kernel.load` needs of a library, under the kernel's own name. Errors: those of `export`."""
-    _library([variant], Path(folder), None, True, None, about, archived=False)
+    folder = file_place(folder, "the kernel")
+    with _writing(folder):
+        _library([variant], folder, None, True, None, about, archived=False)
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Tells of files that cannot be written. Errors: ArgumentError."""
+    try:
+        yield
+    except OSError as error:
+        raise ArgumentError(
+            "the files of the library cannot be written",
+            found=f"{error.filename or folder}: {error.strerror or error}",
+            advice="give another folder, or make room",
+        ) from error
 
 
 def _wants_openmp(variants: Sequence[Variant], openmp: bool) -> bool:

@@ -39,6 +39,12 @@ from .syntax import (
 
 def parse(text: str) -> Program:
     """The program that a text says. Errors: ProgramError with the place marked, for whatever is wrong with it."""
+    given: object = text
+    if not isinstance(given, str):
+        advice = "it is a program already" if isinstance(given, Program) else ""
+        raise ProgramError(
+            "the text of a program is no text", expected="a str", found=type(given).__name__, advice=advice
+        )
     return _ProgramReader(SourceText(text.removeprefix(BYTE_ORDER_MARK))).program()
 
 

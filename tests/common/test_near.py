@@ -66,6 +66,7 @@ def test_a_file_that_is_not_there_has_neighbours(tmp_path: Path, monkeypatch: py
     assert near_file(Path("exmaples/layer.tensor")) == "did you mean examples/layer.tensor?"
     assert near_file(Path("examples/layr.tensor")) == "did you mean examples/layer.tensor?"
     assert near_file(Path("nowhere/at/all.tensor")) == ""
+    assert near_file(Path("examples/layer.tensor")) == ""  # it is there: something else is wrong with it
     for wrong in ("examples/layr.tensor", "modl.onnx"):
         with pytest.raises(TilesmithError) as caught:
             read_what(wrong)

@@ -180,6 +180,7 @@ def test_builders_refuse_early() -> None:
         (lambda: a[0, build.literal(1.0)], "must be an integer"),
         (lambda: a[0, 0] + build.literal(1, "i32"), "differ in dtype"),
         (lambda: bool(a[0, 0] < 1), "no truth value"),
+        (lambda: a[0, 0] ** 2, r"(?s)has no \*\*.*tilesmith\.power"),
         (lambda: build.placeholder((0,)), "positive integers"),
         (lambda: build.placeholder((4,), "f31"), "unknown dtype"),
         (lambda: build.compute((4,), lambda i: a[i, k]), "not reduced over"),

@@ -20,7 +20,7 @@ from ...runtime.devices.cpu.compiler_memory import release_compiler
 from ...runtime.kernel import Kernel
 from ...schedules.task import Task
 from ...targets.host import thread_count
-from ...targets.target import Target, check_runs_here, parse_target
+from ...targets.target import Target, check_runs_here, target_of
 from ...tensor.accuracy import Accuracy, accuracy_named
 from ...tensor.program import Program
 from ...tensor.text.canonical import canonical_names
@@ -60,7 +60,7 @@ def compile(
         NoRecordError: strict, and there is no such record.
         TargetError, ArgumentError, DatabaseError: as their messages say.
     """
-    resolved = parse_target(target) if isinstance(target, str) else target
+    resolved = target_of(target)
     if not resolved.is_gpu:  # what a GPU runs can be looked at anywhere
         check_runs_here(resolved)
     return compile_for(program, resolved, db, threads, constants, strict=strict, accuracy=accuracy)

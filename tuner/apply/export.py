@@ -8,7 +8,7 @@ from pathlib import Path
 from ...common.errors import ArgumentError
 from ...graph.model import Model
 from ...runtime.export.export import Exported
-from ...targets.target import parse_target
+from ...targets.target import target_of
 from ...tensor.accuracy import Accuracy
 from ...tensor.program import Program
 from .compile import compile_for
@@ -43,5 +43,5 @@ def export(
     wanted = [targets] if isinstance(targets, str) else list(targets)
     if not wanted:
         raise ArgumentError("there is no target to export for", expected='such as "host" or ["x86:avx512", "x86:avx2"]')
-    kernels = [compile_for(program, parse_target(one), db, threads, constants, accuracy=accuracy) for one in wanted]
+    kernels = [compile_for(program, target_of(one), db, threads, constants, accuracy=accuracy) for one in wanted]
     return kernels[0].export(folder, *kernels[1:], name=name, openmp=openmp, inside=inside)

@@ -50,7 +50,7 @@ class Callbacks:
     @staticmethod
     def of(callbacks: Iterable[Callback], on_trial: Heard | None, on_best: Heard | None) -> Callbacks:
         """All that a person gave. Errors: ArgumentError for what is no callback."""
-        given = list(callbacks)
+        given = list(callbacks) if isinstance(callbacks, Iterable) else [callbacks]
         for one in given:
             if not isinstance(one, Callback):
                 raise ArgumentError(

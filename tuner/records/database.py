@@ -22,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 
 from ...common.errors import DatabaseError
+from ...common.given import file_place
 from ...common.private import make_private_folder
 from ...common.settings import DATABASE
 from ...measure.result import Failure, Purpose
@@ -47,7 +48,7 @@ class Database:
     """
 
     def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
-        self.path = Path(path)
+        self.path = file_place(path, "the database")
         self._connection = connect(self.path, read_only=read_only)
         self._tasks: dict[str, TaskIdentity] = {}
         self._place = _place_of(self.path)

@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ...common.errors import ArgumentError, EnvironmentFailure, UserError
+from ...common.given import file_place
 from ...common.printable import printable
 from ...common.private import is_private, make_private_folder
 from ...common.settings import CACHE, DATABASE, SHIPPED
@@ -43,7 +44,7 @@ def sources(db: str | Path | None = None, target: Target | None = None) -> tuple
     serve: a shipped log of which none can do so is left out, as to read all of it takes a second. A log's wrong lines are
     skipped with a warning. ArgumentError, EnvironmentFailure: see `log_database`.
     """
-    own = Path(db) if db is not None else DATABASE.value()
+    own = file_place(db, "the database") if db is not None else DATABASE.value()
     shipped = shipped_logs() if SHIPPED.value() else ()
     there = [
         place

@@ -38,12 +38,14 @@ def report(
         ArgumentError: the page cannot be written there.
         EnvironmentFailure: plotly is not installed (the extra `report`).
     """
-    with Database(Path(db) if db is not None else DATABASE.value(), read_only=True) as database:
+    with Database(DATABASE.value() if db is None else db, read_only=True) as database:
         return write_page(document_for(database, what), Path(path))
 
 
 def document_for(database: Database, what: Program | Model | None, words: str = "this program") -> Document:
     """Returns what a page about something tells. `words`: how a person named it. Errors: NoRecordError."""
+    if not isinstance(what, Program | Model | None):
+        raise ArgumentError("that is no program", expected="a Program or a Model", found=repr(what)[:80])
     if isinstance(what, Model) or (what is not None and parts_of(what, parse_target("host")) is not None):
         return _of_model(database, what, words)
     tasks = understood(database.tasks())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...common.errors import ArgumentError
 from .watch import Silent, Watcher, Whole
 
 
@@ -11,6 +12,10 @@ def watchers_of(progress: bool | Watcher, count: int, whole: Whole | None = None
     `whole`: what the tasks are together, where they are one model.
     """
     if not isinstance(progress, bool):
+        if not hasattr(progress, "begin"):
+            raise ArgumentError(
+                "progress is no watcher", expected="True, False or a Watcher", found=repr(progress)[:80]
+            )
         return [progress] * count
     if not progress:
         return [Silent()] * count
