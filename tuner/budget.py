@@ -32,7 +32,7 @@ class Budget:
         for name, value in limits.items():
             if isinstance(value, bool) or not isinstance(value, Real | None):
                 raise BudgetError(f"{name} is no number", expected=f"{name} > 0", found=repr(value)[:80])
-            if value is not None and not (isfinite(value) and value > 0):
+            if value is not None and not (isfinite(value) and float(value) > 0):
                 raise BudgetError(
                     f"a budget of {value} {name} allows nothing",
                     expected=f"{name} > 0",

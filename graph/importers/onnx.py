@@ -24,7 +24,7 @@ from . import onnx_file as file
 from .assemble import Assembler
 from .faults import Faults
 from .onnx_operators.control import BODIES, bodies_in, unrolled
-from .onnx_operators.registry import Array, Held, Node, OnnxValue, converters
+from .onnx_operators.registry import Array, Held, Node, OnnxValue, converted, converters
 
 # Elements of a known value that is computed with while reading; larger ones are constants of the model.
 FOLDED = 1 << 10
@@ -226,7 +226,7 @@ class _OnnxImport:
         attributes = {proto.name: file.attribute(proto) for proto in node.attribute}
         seen = Node(name, version, inputs, list(node.input), list(node.output), attributes, self._constant,
                     file.dtype_named, file.element_name)  # fmt: skip
-        outcome = convert(seen)
+        outcome = converted(convert, seen)
         results = outcome if isinstance(outcome, tuple | list) else (outcome,)
         for output, result in zip(node.output, results, strict=False):
             if isinstance(result, Tensor) and output:

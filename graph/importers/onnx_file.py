@@ -140,8 +140,16 @@ def zeros(shape: Sequence[int], dtype: DType) -> Array:
 
 
 def array_of(tensor: Any) -> Array:
-    """The elements of a TensorProto; those of types that NumPy lacks in dtypes of ml_dtypes."""
-    return np.asarray(import_module("onnx.numpy_helper").to_array(tensor))
+    """The elements of a TensorProto; those of types that NumPy lacks in dtypes of ml_dtypes. Errors: ArgumentError where they
+    do not fit its shape and type."""
+    try:
+        return np.asarray(import_module("onnx.numpy_helper").to_array(tensor))
+    except (LookupError, TypeError, ValueError) as error:
+        raise ArgumentError(
+            f"the values of {tensor.name or 'a constant'} cannot be read",
+            expected="as many as its shape says, of a type that ONNX has",
+            found=str(error),
+        ) from error
 
 
 def stored(array: Array) -> Array:

@@ -65,6 +65,17 @@ def converters() -> dict[str, Converter]:
     return CONVERTERS
 
 
+def converted(convert: Converter, node: Node) -> Any:
+    """What stands for a node. Errors: those of the function; ArgumentError where it fails otherwise, as nothing has checked
+    that the inputs and attributes of a file are such as its operators have."""
+    try:
+        return convert(node)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ArgumentError(
+            "its inputs or attributes are none that it has", found=f"{type(error).__name__}: {error}"
+        ) from error
+
+
 @dataclass(frozen=True)
 class Node:
     """One node of a graph: values of its inputs, and its attributes."""

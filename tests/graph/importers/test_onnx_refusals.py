@@ -87,6 +87,36 @@ def test_what_is_no_tensor_program(graph: str, why: str) -> None:
     assert why in refused(written(graph))
 
 
+@pytest.mark.parametrize(
+    ("graph", "found"),
+    [
+        ("g (float[4] x) => (float[4] y) { y = Add(x) }", "ValueError"),
+        ('g (float[4] x) => (float[4] y) { y = Softmax<axis = "a">(x) }', "ValueError"),
+        (
+            "g (float[1,1,4,4] x, float[1,1,3,3] w) => (float[1,1,4,4] y) { y = Conv<strides = [0, 0]>(x, w) }",
+            "ZeroDivision",
+        ),
+        ('g (float[4, 4] x) => (float[4] y) { y = Einsum<equation = "ii->q">(x) }', "KeyError"),
+    ],
+)
+def test_nodes_that_are_wrong_themselves(graph: str, found: str) -> None:
+    said = refused(written(graph))
+    assert "inputs or attributes are none that it has" in said and found in said and ": y" in said
+
+
+def test_constants_whose_values_do_not_fit() -> None:
+    for change in ({"raw_data": b"abc"}, {"dims": [1 << 40]}, {"data_type": 77}):
+        proto = written("g (float[4] x) => (float[4] y) <float[4] w> { y = Add(x, w) }")
+        tensor = onnx.numpy_helper.from_array(np.ones(4, np.float32), "w")
+        for name, value in change.items():
+            if name == "dims":
+                tensor.dims[:] = value
+            else:
+                setattr(tensor, name, value)
+        proto.graph.initializer.append(tensor)
+        assert "the values of w cannot be read" in refused(proto)
+
+
 def test_old_operators() -> None:
     proto = written("g (float[2, 1] x) => (float[2] y) { y = Squeeze<axes = [1]>(x) z = Relu(x) }", 11)
     assert "Squeeze of opset 11, older than 13" in refused(proto)
