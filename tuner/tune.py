@@ -102,17 +102,12 @@ def tune(
         SearchFailed: all candidates of all tasks failed.
     """
     preset, told = effort_named(effort), Callbacks.of(callbacks, on_trial, on_best)
-    if not isinstance(seed, int) or seed < 0:
-        raise ArgumentError("a seed is a whole number from 0", found=repr(seed))
-
-    if template is not None and not callable(template):
-        raise TemplateError("a template is a function", expected="one that takes a schedule", found=repr(template)[:80])
+    _check(seed, template)
 
     def sketches_of(task: Task) -> Sequence[Sketch]:
         return task.sketches if template is None else task.sketches_of(template)
 
-    wanted: Any = program
-    several = list(wanted) if isinstance(wanted, Iterable) and not isinstance(wanted, str) else [wanted]
+    several = _several(program)
     programs = [one.program if isinstance(one, Model) else one for one in several]
     if (template is not None or inputs) and any(isinstance(one, Model) for one in several):
         raise ArgumentError("a template and inputs are of one kernel", found="a model, which is cut into several")
@@ -162,6 +157,19 @@ def tune(
             lanes.append(TaskLane(session, chooser, watcher, weight, known.seeds, told))
         tell_watchers(lanes, place.runner, budget, whole)
         return search(lanes, place.runner, budget, preset)
+
+
+def _check(seed: object, template: object) -> None:
+    """Errors: ArgumentError, TemplateError."""
+    if not isinstance(seed, int) or seed < 0:
+        raise ArgumentError("a seed is a whole number from 0", found=repr(seed))
+    if template is not None and not callable(template):
+        raise TemplateError("a template is a function", expected="one that takes a schedule", found=repr(template)[:80])
+
+
+def _several(given: Any) -> list[Any]:
+    """Returns what a person wants tuned, as a list; what is no program is found later."""
+    return list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
 
 
 def _plain(number: float | None) -> float | None:

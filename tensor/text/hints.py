@@ -29,7 +29,7 @@ _LETTERS = {"uint": "u", "int": "i", "float": "f", "fp": "f", "bfloat": "bf"}
 
 
 def character_advice(character: str) -> str:
-    """For a character that begins nothing."""
+    """Returns advice for a character that begins nothing."""
     kind = unicodedata.category(character)
     if character in _CHARACTERS:
         return _CHARACTERS[character]
@@ -43,14 +43,14 @@ def character_advice(character: str) -> str:
 
 
 def dtype_advice(name: str) -> str:
-    """For a name that is no dtype."""
+    """Returns advice for a name that is no dtype."""
     sized = _SIZED.fullmatch(name)
     meant = _LETTERS[sized[1]] + sized[2] if sized else _DTYPES.get(name, "")
     return f"did you mean {meant}?" if meant in DTYPES or name in _DTYPES else did_you_mean(name, DTYPES)
 
 
 def function_advice(name: str, known: Iterable[str]) -> str:
-    """For a name that is no function."""
+    """Returns advice for a name that is no function."""
     if name in COMBINERS:
         return f"a reduction names its axes, and is all of a stage's right-hand side: y[i: 64] = {name}[k: 64](...)"
     dtype = dtype_advice(name) if name in _DTYPES or _SIZED.fullmatch(name) else ""
@@ -58,7 +58,7 @@ def function_advice(name: str, known: Iterable[str]) -> str:
 
 
 def advice_at(source: SourceText, tokens: Sequence[Token], position: int) -> str:
-    """For a token that cannot stand where it does."""
+    """Returns advice for a token that cannot stand where it does."""
     start = next((n + 1 for n in range(position - 1, -1, -1) if tokens[n].kind == "newline"), 0)
     line = tokens[start : position + 2]
     own = position - start
@@ -82,7 +82,7 @@ def advice_at(source: SourceText, tokens: Sequence[Token], position: int) -> str
 
 
 def _start_advice(line: Sequence[Token], own: int) -> str:
-    """For a token outside of parentheses, by what its line begins with."""
+    """Returns advice for a token outside of parentheses, by what its line begins with."""
     first, here = line[0].text, line[own].text
     if own == 0 and here == "//":
         return "a comment begins with #"
@@ -100,7 +100,7 @@ def _start_advice(line: Sequence[Token], own: int) -> str:
 
 
 def _colon_advice(line: Sequence[Token], opened: int, rest: Sequence[Token]) -> str:
-    """For a colon inside of a parenthesis: axes of a reduction in the wrong place, or a slice."""
+    """Returns advice for a colon inside of a parenthesis: axes of a reduction in the wrong place, or a slice."""
     name = line[opened - 1].text if opened and line[opened - 1].kind == "name" else ""
     if line[opened].text == "(":
         return f"axes stand in [ ]: {name}[k: 64](...)" if name in COMBINERS else ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from ...common.errors import ArgumentError
 from .watch import Silent, Watcher, Whole
 
@@ -17,7 +19,7 @@ def watchers_of(progress: bool | Watcher, count: int, whole: Whole | None = None
                 "progress is no watcher", expected="True, False or a Watcher", found=repr(progress)[:80]
             )
         return [progress] * count
-    if not progress:
+    if not progress or sys.stderr is None or sys.stderr.closed:  # as of a program without a console
         return [Silent()] * count
     if whole is not None:
         from .model_progress import ModelProgress

@@ -66,8 +66,11 @@ def converters() -> dict[str, Converter]:
 
 
 def converted(convert: Converter, node: Node) -> Any:
-    """What stands for a node. Errors: those of the function; ArgumentError where it fails otherwise, as nothing has checked
-    that the inputs and attributes of a file are such as its operators have."""
+    """Returns what stands for a node.
+
+    Errors: those of the function; ArgumentError where it fails otherwise, as nothing has checked that the inputs and attributes
+    of a file are such as its operators have.
+    """
     try:
         return convert(node)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:

@@ -1,6 +1,7 @@
 """Live progress: what it says of a search, on a terminal and elsewhere."""
 
 import io
+import sys
 
 import pytest
 from rich.console import Console
@@ -12,7 +13,8 @@ from tilesmith.tuner.roofline import Work
 from tilesmith.tuner.watching import figures
 from tilesmith.tuner.watching.figures import SearchState
 from tilesmith.tuner.watching.progress import Live
-from tilesmith.tuner.watching.watch import NOTHING, Before, Sitting
+from tilesmith.tuner.watching.watch import NOTHING, Before, Silent, Sitting
+from tilesmith.tuner.watching.watchers import watchers_of
 
 WORK = Work((("f32", 2_000_000_000),), 1000)
 CEILINGS = Ceilings({"f32": 400e9}, ((1000, 1e12),), 2)
@@ -107,3 +109,11 @@ def test_a_narrow_terminal_shows_all_numbers(title: str, width: int) -> None:
     assert shown
     for line in shown:
         assert "best 200.0 GFLOP/s (50.0%" in line and "0 failed" in line and line.rstrip().endswith(" left")
+
+
+def test_a_program_without_a_console_is_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = io.StringIO()
+    closed.close()
+    for stderr in (None, closed):
+        monkeypatch.setattr(sys, "stderr", stderr)
+        assert [type(one) for one in watchers_of(True, 2)] == [Silent, Silent]
