@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
-from ..tensor.dtype import i64
+from ..tensor.dtype import DType, i64
 from ..tensor.expr import Cast, Const, Expr, Local, Op, Read, Var, children, reads, rewrite, variables, walk
 from ..tensor.language import OPERATORS
 from ..tensor.program import Stage
@@ -21,14 +21,17 @@ from .neighbours import distances, width
 Axes = frozenset[str]
 # operators that an instruction adds to a sum -> slots that it takes beside the addition, as pairs, which have a hash
 Dots = frozenset[tuple[str, float]]
+# The axes on which the value of an instruction depends; its distance, that of neighbours.py, 0 for what is not shared; the read
+# from which alone it is made, which points that read the same have once; and its type, of which vectors hold more or fewer.
+Instruction = tuple[Axes, int, Read | None, DType]
 KNOWN_DIVISOR = 5.0  # slots of a quotient by a known number: a product, a shift, and what mirrors numbers below zero
 
 
 def slots(stage: Stage, fused: bool, written_out: Axes = frozenset(), dots: Dots = frozenset()) -> dict[Axes, float]:
     """Axes -> slots of arithmetic for one point, as `instructions` has them."""
     found: dict[Axes, float] = defaultdict(float)
-    for (axes, _), cost in instructions(stage, fused, written_out, dots).items():
-        found[axes] += cost
+    for (axes, _, _, dtype), cost in instructions(stage, fused, written_out, dots).items():
+        found[axes] += cost * width(stage, dtype)
     return dict(found)
 
 
@@ -39,14 +42,14 @@ def instructions(
     written_out: Axes = frozenset(),
     dots: Dots = frozenset(),
     along: str | None = None,
-) -> dict[tuple[Axes, int], float]:
-    """(axes, distance) -> slots of arithmetic for one point. `fused`: a product that is added costs nothing by itself. `dots`:
-    operators that an instruction adds to a sum, and what it takes beside.
+) -> dict[Instruction, float]:
+    """Instructions -> slots of arithmetic for one point, in vectors of their own type. `fused`: a product that is added costs
+    nothing by itself. `dots`: operators that an instruction adds to a sum, and what it takes beside.
 
     `written_out`: axes that the code has no loop for; choices that depend on them alone are made when the code is. `along`:
-    the axis of neighbouring points that are written out; the distance is that of neighbours.py, 0 for what is not shared.
+    the axis of neighbouring points that are written out.
     """
-    found: dict[tuple[Axes, int], float] = defaultdict(float)
+    found: dict[Instruction, float] = defaultdict(float)
     behind = {} if along is None else distances(stage, along)
     seen: dict[Expr, Axes] = {}
     everything = frozenset(axis.name for axis in stage.all_axes)
@@ -67,7 +70,7 @@ def instructions(
                 axes = visit_index(condition) | visit(value, True)  # most tiles lie inside of where all terms count
             case Op() if (known := whole(node)) is not None:
                 axes = visit(known[1], False)
-                found[axes, behind.get(node, 0)] += WHOLES[known[0]]
+                found[axes, behind.get(node, 0), _made_of(known[1]), stage.tensors[0].dtype] += WHOLES[known[0]]
             case Op(name=name, args=args):
                 adds = name in ("add", "sub")
                 axes = frozenset().union(*(visit(arg, adds) for arg in args))
@@ -75,10 +78,10 @@ def instructions(
                 chosen = chosen or (name in ("and", "or", "not") and not any(map(reads, args)))  # of masks
                 if node.dtype != i64 and not chosen:
                     cost = one_with_sum[name] if name in one_with_sum and is_added else _cost(name, args)
-                    found[axes, behind.get(node, 0)] += cost * width(stage, node.dtype)
+                    found[axes, behind.get(node, 0), _made_of(node), node.dtype] += cost
             case Cast():
                 axes = frozenset().union(*(visit(child, False) for child in children(node)))
-                found[axes, behind.get(node, 0)] += width(stage, node.dtype)
+                found[axes, behind.get(node, 0), _made_of(node), node.dtype] += 1.0
             case _:
                 raise TypeError(f"unknown expression node {type(node).__name__}")
         seen[node] = axes
@@ -92,8 +95,18 @@ def instructions(
     for expression in stage.expressions:
         visit(expression, stage.combiner == "sum")
     if stage.combiner is not None:
-        found[everything, 0] += 1.0  # the combination itself, for each point and tensor
+        found[everything, 0, None, stage.tensors[0].dtype] += 1.0  # the combination itself, for each point and tensor
     return dict(found)
+
+
+def _made_of(node: Expr) -> Read | None:
+    """The read from which alone a value is made, by casts and by numbers that are known; None for any other."""
+    while not isinstance(node, Read):
+        moving = [child for child in children(node) if not isinstance(child, Const)]
+        if len(moving) != 1:
+            return None
+        (node,) = moving
+    return node
 
 
 def _is_dot(node: Expr, dots: Mapping[str, float]) -> bool:

@@ -18,6 +18,7 @@ from ...schedules.plan.long_functions import ABREAST, long_slots
 from ...schedules.plan.windows import permutations
 from ...targets.backend import FUSED
 from ...targets.target import Target
+from ...tensor.dtype import DType
 from ...tensor.expr import Read, Var, variables
 from ...tensor.indices.affine import affine
 from ...tensor.program import Stage
@@ -25,7 +26,7 @@ from ...tensor.rewrites.dot_words import with_word_reads
 from ...tensor.rewrites.narrow_integers import narrow_stage
 from ..footprint import Value, real
 from ..levels import Levels, StageLevels
-from ..neighbours import distances, held, kept_apart, width
+from ..neighbours import distances, held, kept_apart
 from ..operations import instructions
 from .clamps import bodies, inside, masked_reads, ragged_ends, spanned
 from .counts import InstructionCounts, Reads
@@ -70,6 +71,14 @@ class StageWork:
             self._copies[axes] = total
         return self._copies[axes]
 
+    def _width(self, dtype: DType, axes: frozenset[str]) -> Value:
+        """Registers of a type for each register of the results, of what moves along the vectors. A vector that fills a quarter
+        of a register with bytes, as that of sums which end as bytes, is one of floats."""
+        if self.vector is None or self.vector.axis not in axes:
+            return 1.0
+        filled = np.ceil(real(self.vector.extent) * dtype.bits / self.target.vector_bits)
+        return np.maximum(filled / self.vectors, 1.0)
+
     def times(self, axes: frozenset[str]) -> Value:
         """Says how often an instruction whose value depends on these axes is executed."""
         level = self.stage.body
@@ -84,11 +93,13 @@ class StageWork:
         everything = frozenset(axis.name for axis in stage.definition.all_axes)
         operations: Value = 0.0
         text: Value = 0.0
+        widest = self.dtype.bits
         along = None if self._block is None else self._block.axis
         for computed, part in bodies(self.stage, self._computed, self.vector):
             counts = instructions(computed, fused, self._written_out(), added_dots(self.target), along)
-            for (axes, distance), cost in counts.items():
-                anew = part * self._anew(distance)
+            for (axes, distance, read, dtype), cost in counts.items():
+                anew = part * self._anew(distance) * (1.0 if read is None else self._shared(read)[0])
+                anew, widest = anew * self._width(dtype, axes), max(widest, dtype.bits)
                 operations = operations + cost * self.times(axes) * anew
                 text = text + cost * self.copies(axes) * anew
         reads = self._reads()
@@ -123,7 +134,7 @@ class StageWork:
             length=steps / np.maximum(opened, 1.0) if has_chain else 1.0,
             registers=registers,
             code=(text + reads.operands) * unrolled,
-            width=np.minimum(lanes / self.target.lanes(self.dtype), 1.0),
+            width=np.minimum(lanes * widest / self.target.vector_bits, 1.0),
             points=stage.trips[-1],
             masked=reads.masked,
             apart=reads.apart,
@@ -203,8 +214,7 @@ class StageWork:
                 found.kept = found.kept + self.copies(axes) * self._around * (1.0 - differ)
             count = self.times(axes) * differ
             crowds = any(a.crowds for a in self.stage.accesses if a.tensor == read.tensor)
-            if self.vector is not None:
-                count = count * width(self.stage.definition, read.dtype)
+            count = count * self._width(read.dtype, axes)
             if self.vector is None or self.vector.axis not in axes:
                 found.broadcasts = found.broadcasts + count
                 found.apart = found.apart + (count if crowds else 0.0)
