@@ -6,7 +6,7 @@ run inside of the rows of the last stage, where what they leave stays in a near 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from ...tensor.expr import Var
@@ -14,7 +14,7 @@ from ...tensor.program import Program, Stage
 from ..access import depends, is_anchor
 from .members import members_of
 
-RowAxes = tuple[str | None, ...]  # of a stage: which axis is each row axis of the root
+RowAxes = tuple[str | None, ...]  # of a stage: which axis is each row axis of the root; None: it has none for one point
 
 
 def row_group(program: Program, root: Stage, taken: AbstractSet[str], product: bool = False) -> tuple[list[str], int]:
@@ -53,7 +53,7 @@ def row_members(program: Program, root: Stage, row: RowAxes, may: Callable[[Stag
     rows: dict[str, RowAxes] = {root.name: row}
 
     def takes_in(stage: Stage) -> bool:
-        own = _row_of(program, stage, rows, len(row))
+        own = _row_of(program, stage, rows)
         if own is None or not may(stage, own):
             return False
         rows[stage.name] = own
@@ -62,12 +62,12 @@ def row_members(program: Program, root: Stage, row: RowAxes, may: Callable[[Stag
     return members_of(program, root, takes_in)
 
 
-def _row_of(program: Program, stage: Stage, rows: Mapping[str, RowAxes], shared: int) -> RowAxes | None:
+def _row_of(program: Program, stage: Stage, rows: Mapping[str, RowAxes]) -> RowAxes | None:
     if stage.name in program.outputs or stage.fold is not None or len(stage.tensors) > 1:
         return None
     if any(reader.name not in rows for reader in program.consumers[stage.name]):
         return None
-    return row_axes(program, stage, rows, shared)
+    return row_axes(program, stage, rows)
 
 
 def inside_rows(program: Program, root: Stage, members: list[str], shared: int) -> dict[str, tuple[str, ...]]:
@@ -76,29 +76,43 @@ def inside_rows(program: Program, root: Stage, members: list[str], shared: int) 
     inside: dict[str, tuple[str, ...]] = {}
     for name in members:
         stage = program.stage(name)
-        own = row_axes(program, stage, rows, shared)
+        own = row_axes(program, stage, rows)
         assert own is not None
         rows[name] = own
         inside[name] = tuple(a.name for a in stage.axes if a.extent > 1 and a.name not in own)
     return inside
 
 
-def row_axes(program: Program, stage: Stage, rows: Mapping[str, RowAxes], shared: int) -> RowAxes | None:
-    """Tells which axis of a producer is each row axis of the root, if all its readers agree and no row axis is missing."""
-    found: tuple[str, ...] | None = None
+def row_axes(program: Program, stage: Stage, rows: Mapping[str, RowAxes]) -> RowAxes | None:
+    """Tells which axis of a producer is each row axis of the root, if all its readers agree and no row axis is missing.
+
+    A row axis of one point may be: who reads may say 0 instead. None stands for it then.
+    """
+    found: RowAxes | None = None
     for reader in program.consumers[stage.name]:
-        reader_rows = rows[reader.name]
+        units = {axis.name for axis in reader.axes if axis.extent == 1}
         for read in reader.reads():
             if read.tensor != stage.name:
                 continue
-            own = []
-            for row in reader_rows:
+            own: list[str | None] = []
+            for row in rows[reader.name]:
                 place = [n for n, index in enumerate(read.indices) if row is not None and index == Var(row)]
                 moved = [n for n, index in enumerate(read.indices) if row is not None and depends(read, row)]
+                if not moved and (row is None or row in units):
+                    own.append(None)
+                    continue
                 if len(place) != 1 or len(moved) < 1:
                     return None
                 own.append(stage.axes[place[0]].name)
-            if found is not None and found != tuple(own):
+            found = tuple(own) if found is None else _agreed(found, own)
+            if found is None:
                 return None
-            found = tuple(own)
-    return found if found is not None and len(set(found)) == shared else None
+    named = [row for row in found or () if row is not None]
+    return found if named and len(set(named)) == len(named) else None
+
+
+def _agreed(one: RowAxes, other: Sequence[str | None]) -> RowAxes | None:
+    """What two readers say together, where they do not contradict each other."""
+    if any(a != b for a, b in zip(one, other, strict=True) if a is not None and b is not None):
+        return None
+    return tuple(b if a is None else a for a, b in zip(one, other, strict=True))

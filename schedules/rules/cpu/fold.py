@@ -119,7 +119,8 @@ def _feeder(program: Program, root: Stage) -> str | None:
         if stage is None or stage.fold is None or any(t.name in program.outputs for t in stage.tensors):
             continue
         readers = {reader.name for t in stage.tensors for reader in program.consumers[t.name]}
-        if readers == {root.name} and rows[root.name] and row_axes(program, stage, dict(rows), len(rows[root.name])):
+        own = row_axes(program, stage, dict(rows)) if readers == {root.name} and rows[root.name] else None
+        if own is not None and None not in own:
             return stage.name
     return None
 

@@ -95,14 +95,27 @@ def test_what_finishes_a_product_is_in_its_kernel() -> None:
 
 def test_an_axis_with_one_point_may_be_read_as_zero() -> None:
     program = text("""
-        input x: f32[1, 64, 32]
+        input x: f32[1, 16, 32]
         input w: f32[32, 48]
-        p[n: 1, i: 64, j: 48] = sum[k: 32](x[n, i, k] * w[k, j])
-        y[n: 1, i: 64, j: 48] = tanh(p[0, i, j])
-        z[n: 1, i: 64, j: 8] = sum[k: 48](y[n, i, k] * w[j, k])
+        p[n: 1, i: 16, j: 48] = sum[k: 32](x[n, i, k] * w[k, j])
+        y[n: 1, i: 16, j: 48] = tanh(p[0, i, j])
+        z[n: 1, i: 16, j: 8] = sum[k: 48](y[n, i, k] * w[j, k])
         return z
     """)
     assert groups(program) == [{"p", "y"}, {"z"}]
+
+
+def test_rows_of_one_point_may_be_read_as_zero() -> None:
+    """A softmax of one batch, as ONNX writes it where shapes have been computed."""
+    program = text("""
+        input x: f32[1, 4, 16, 32]
+        m[n: 1, h: 4, i: 16] = max[j: 32](x[n, h, i, j])
+        e[n: 1, h: 4, i: 16, j: 32] = exp(x[n, h, i, j] - m[0, h, i])
+        l[n: 1, h: 4, i: 16] = sum[j: 32](e[n, h, i, j])
+        y[n: 1, h: 4, i: 16, j: 32] = round(e[0, h, i, j] / l[0, h, i] * 255)
+        return y
+    """)
+    assert groups(program) == [{"m", "e", "l", "y"}]
 
 
 def test_an_epilogue_may_use_a_value_twice() -> None:
