@@ -91,7 +91,7 @@ def test_the_model_counts_the_additions_of_the_code(rows: int) -> None:
     text = build(program, sketch, config, target, 1, texts=True).texts["llvm"]
     stage = sketch.apply(program, target, config).program.stages[-1]
     counted = instructions(stage, fused=True, along="a0")
-    assert text.count("= fadd") == sum(cost * (min(d, rows) if d else rows) for (_, d), cost in counted.items())
+    assert text.count("= fadd") == sum(cost * (min(d, rows) if d else rows) for (_, d, _, _), cost in counted.items())
 
 
 def test_values_wait_for_those_who_use_them() -> None:
