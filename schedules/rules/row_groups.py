@@ -112,7 +112,7 @@ def row_axes(program: Program, stage: Stage, rows: Mapping[str, RowAxes]) -> Row
 
 
 def _agreed(one: RowAxes, other: Sequence[str | None]) -> RowAxes | None:
-    """What two readers say together, where they do not contradict each other."""
+    """Joins what two readers say, where they do not contradict each other."""
     if any(a != b for a, b in zip(one, other, strict=True) if a is not None and b is not None):
         return None
     return tuple(b if a is None else a for a, b in zip(one, other, strict=True))
