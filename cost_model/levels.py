@@ -108,7 +108,7 @@ class Levels:
                 total = total + coefficient * (sizes[outer] - 1.0)
         if box.divisor > 1:
             total = np.floor((total - 1.0) / box.divisor) + float(1 - box.low // box.divisor)
-        return total
+        return total if box.times == 1 else total * float(box.times)
 
 
 def levels(tree: LoopTree, plan: Plan | None = None) -> Levels:

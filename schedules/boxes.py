@@ -7,6 +7,9 @@ A stage attached inside a loop of T covers a box: along each of its axes the poi
 where position and size say which points of an axis of T the loop's current trip covers (`BoxAxis`); or both divided by a
 number, rounding down, as x // 2 is in a pyramid. Then the positions of T are multiples of that number (`aligned_with`), so that
 how many points there are depends on the sizes alone. Where this cannot be, the box has all points of the axis.
+
+What is read at x // 4 * 56 + y, where y stays below 56, is rows of 56 points in one axis. Its box is whole rows: as many points
+for each place of x // 4 (`times`).
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from dataclasses import dataclass, replace
 from ..common.errors import ScheduleError
 from ..tensor.expr import Const, Expr, Op, Var
 from ..tensor.indices.affine import affine, interval
+from ..tensor.indices.forms import to_expr
 from ..tensor.program import Stage
 from .extents import Extent
 from .loops import LoopTree, StageLoops
@@ -30,6 +34,12 @@ class BoxAxis:
     low: int
     high: int
     divisor: int = 1  # the points are (low + ..) // divisor .. (high + ..) // divisor
+    times: int = 1  # and each of them stands for so many in a row, from its multiple of this number on
+
+    @property
+    def is_plain(self) -> bool:
+        """Says whether points move as those of the outer axes do, by whole numbers and one at a time."""
+        return self.divisor == 1 and self.times == 1
 
     def step(self, axis: str) -> int:
         """Says how far the points move when those of an outer axis move by one."""
@@ -42,12 +52,14 @@ class BoxAxis:
         for axis, coefficient in self.terms:
             size = sizes[axis] if coefficient == 1 else coefficient * sizes[axis]
             total = size if isinstance(total, int) and total == 0 else size + total
-        return total if self.divisor == 1 else (total - 1) // self.divisor + (1 - self.low // self.divisor)
+        if self.divisor > 1:
+            total = (total - 1) // self.divisor + (1 - self.low // self.divisor)
+        return total if self.times == 1 else total * self.times
 
     @property
     def ends(self) -> tuple[int, int]:
         """The first and the last point for one point of each outer axis at its beginning."""
-        return self.low // self.divisor, self.high // self.divisor
+        return self.low // self.divisor * self.times, (self.high // self.divisor + 1) * self.times - 1
 
 
 def whole_axis(extent: int) -> BoxAxis:
@@ -98,6 +110,8 @@ def identity_forms(stage: Stage) -> dict[str, BoxAxis]:
 
 def _compose(box: BoxAxis, forms: dict[str, BoxAxis]) -> BoxAxis | None:
     """The box in terms of the axes that those of its own terms move with; None where that is no box."""
+    if box.times > 1 or any(forms[axis].times > 1 for axis, _ in box.terms):
+        return _compose_rows(box, forms)
     if any(forms[axis].divisor > 1 for axis, _ in box.terms):
         return _compose_divided(box, forms)
     terms: dict[str, int] = {}
@@ -109,6 +123,16 @@ def _compose(box: BoxAxis, forms: dict[str, BoxAxis]) -> BoxAxis | None:
         for outer_axis, factor in inner.terms:
             terms[outer_axis] = terms.get(outer_axis, 0) + coefficient * factor
     return BoxAxis(tuple(sorted(terms.items())), low, high, box.divisor)
+
+
+def _compose_rows(box: BoxAxis, forms: dict[str, BoxAxis]) -> BoxAxis | None:
+    """The same of rows of points: those of an axis point by point, or rows of what moves with an axis that is none."""
+    if box.times > 1:
+        found = _compose(replace(box, times=1), forms)
+        return None if found is None or found.times > 1 else replace(found, times=box.times)
+    ((axis, coefficient), *others) = box.terms
+    identical = not others and coefficient == 1 and box.low == box.high == 0 and box.divisor == 1
+    return forms[axis] if identical else None
 
 
 def _compose_divided(box: BoxAxis, forms: dict[str, BoxAxis]) -> BoxAxis | None:
@@ -144,6 +168,7 @@ def index_form(index: Expr, forms: dict[str, BoxAxis], definition: Stage) -> Box
         found = _compose(BoxAxis(terms, form.constant, form.constant), forms)
     elif len(form.terms) == 1 and form.terms[0][1] == 1:
         found = _quotient(form.terms[0][0], form.constant, forms, definition)
+    found = _rows(index, forms, definition) if found is None else found
     if found is not None:
         return found
     low, high = interval(index, {a.name: (0, a.extent - 1) for a in definition.all_axes})
@@ -155,10 +180,23 @@ def _quotient(atom: Expr, more: int, forms: dict[str, BoxAxis], definition: Stag
     match atom:
         case Op(name="floordiv", args=(inner, Const(value=number))) if number > 0:
             of = index_form(inner, forms, definition)
-            if len(of.terms) == 1:
+            if len(of.terms) == 1 and of.times == 1:
                 step = of.divisor * int(number)
                 return BoxAxis(of.terms, of.low + step * more, of.high + step * more, step)
     return None
+
+
+def _rows(index: Expr, forms: dict[str, BoxAxis], definition: Stage) -> BoxAxis | None:
+    """The values of `e * number + rest`, where the rest never reaches the number; None for any other expression."""
+    form = affine(index)
+    if len(form.terms) < 2:
+        return None
+    row, points = max(form.terms, key=lambda term: term[1])
+    low, high = interval(to_expr(form.plus(affine(row), -points)), {a.name: (0, a.extent - 1) for a in definition.all_axes})
+    if low < 0 or high >= points:
+        return None
+    of = index_form(row, forms, definition)
+    return replace(of, times=points) if of.terms and of.times == 1 else None
 
 
 def _clamped_form(index: Expr, forms: dict[str, BoxAxis], definition: Stage) -> BoxAxis | None:
@@ -167,7 +205,7 @@ def _clamped_form(index: Expr, forms: dict[str, BoxAxis], definition: Stage) -> 
         case Op(name="min" | "max" as name, args=(Const(value=limit), inner) | (inner, Const(value=limit))):
             form = index_form(inner, forms, definition)
             low, high = interval(inner, {a.name: (0, a.extent - 1) for a in definition.all_axes})
-            if not form.terms:
+            if not form.terms or form.times > 1:
                 return None
             if name == "max":
                 return replace(form, high=form.high + form.divisor * max(0, int(limit) - low))
@@ -252,7 +290,7 @@ def _separate(boxes: dict[str, BoxAxis], extents: dict[str, int]) -> None:
 
 
 def _hull(a: BoxAxis, b: BoxAxis, extent: int) -> BoxAxis:
-    if a.terms == b.terms and a.divisor == b.divisor:
+    if a.terms == b.terms and a.divisor == b.divisor and a.times == b.times:
         return replace(a, low=min(a.low, b.low), high=max(a.high, b.high))
     return whole_axis(extent)
 
@@ -270,7 +308,7 @@ def kept_points(tree: LoopTree, stage: StageLoops) -> dict[str, int]:
     found = {}
     for axis, box in box_axes(tree, stage.stage, stage.at).items():
         others = [(outer, step) for outer, step in box.terms if outer != moving]
-        if box.step(moving) and box.divisor == 1 and all(outer in whole for outer, _ in others):
+        if box.step(moving) and box.is_plain and all(outer in whole for outer, _ in others):
             width = box.high - box.low + 1 + sum(step * (whole[outer] - 1) for outer, step in others)
             found[axis] = width - box.step(moving)
     return found

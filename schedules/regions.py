@@ -225,7 +225,7 @@ def _tiles_beside(tree: LoopTree, stage: StageLoops, reader: StageLoops, index: 
         return None
     outer = tree.by_stage[stage.at[0]]
     form = box_axes(tree, reader.stage, reader.at).get(index.name)
-    if form is None or len(form.terms) != 1 or form.terms[0][1] != 1 or form.low or form.high or form.divisor > 1:
+    if form is None or len(form.terms) != 1 or form.terms[0][1] != 1 or form.low or form.high or not form.is_plain:
         return None
     if not any(loop.axis == form.terms[0][0] for loop in outer.loops[: outer.position(reader.at[1]) + 1]):
         return None

@@ -125,6 +125,7 @@ class StageBody:
         for axis in self.tree.definition(stage.stage).axes:
             box = forms[axis.name]
             last = (box.high + sum(c * (extents[name] - 1) for name, c in box.terms)) // box.divisor
+            last = (last + 1) * box.times - 1
             if box.low < 0 or last >= axis.extent:
                 found.add(axis.name)
         return frozenset(found)

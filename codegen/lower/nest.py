@@ -101,6 +101,7 @@ class NestLowering:
                 last = plus(size, number(box.low - 1))
                 position = floor_div(position, box.divisor, self.names.bounds)
                 size = plus(floor_div(last, box.divisor, self.names.bounds), number(1 - box.low // box.divisor))
+            position, size = times(position, box.times), times(size, box.times)
             origins[axis] = position
             if axis in kept:
                 loop, trip = tree.by_stage[outer].loop(stage.at[1]), view.variables[stage.at[1]]

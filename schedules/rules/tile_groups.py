@@ -56,7 +56,7 @@ class TileGroup:
             bool(moved)
             and rows.isdisjoint(moved)
             and all(
-                box.divisor == 1 and len(box.terms) == 1 and box.high - box.low + 1 >= box.terms[0][1]
+                box.is_plain and len(box.terms) == 1 and box.high - box.low + 1 >= box.terms[0][1]
                 for box in moved.values()
             )
         )
@@ -64,7 +64,7 @@ class TileGroup:
     def same_points(self, stage: Stage) -> bool:
         """Tells whether each point of the root needs one point of a member, at the same place."""
         boxes = self._spatial(stage)
-        return all(b.low == b.high == 0 and b.divisor == 1 and [c for _, c in b.terms] == [1] for b in boxes)
+        return all(b.low == b.high == 0 and b.is_plain and [c for _, c in b.terms] == [1] for b in boxes)
 
     def _spatial(self, stage: Stage) -> list[BoxAxis]:
         return [self.forms[stage.name][axis.name] for axis in stage.axes if axis.extent > 1]

@@ -100,7 +100,7 @@ def _check_output(tree: LoopTree, stage: str, at: tuple[str, str]) -> None:
     follows = {}  # axis of the output -> the axis of the outer stage that it follows point by point
     for axis in definition.axes:
         box = boxes[axis.name]
-        if len(box.terms) == 1 and box.terms[0][1] == 1 and box.low == box.high == 0 and box.divisor == 1:
+        if len(box.terms) == 1 and box.terms[0][1] == 1 and box.low == box.high == 0 and box.is_plain:
             follows[axis.name] = box.terms[0][0]
     whole = all(extents.get(follows.get(axis.name, "")) == axis.extent for axis in definition.axes)
     around = outer.loops[: outer.position(at[1]) + 1]

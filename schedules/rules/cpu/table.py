@@ -8,6 +8,7 @@ from __future__ import annotations
 from ..few import FEW
 from ..inline import INLINE
 from ..rule import Rules
+from .choice import CHOICE
 from .dots import DOT_WORDS, DOTS
 from .exceptional import EXCEPTIONAL
 from .fold import FOLD
@@ -23,7 +24,7 @@ from .slide import SLIDE, SLIDE_DATA
 from .split import SPLIT
 from .stream import STREAM
 from .tile import TILE
-from .transform import CHOICE, TRANSFORM, TRANSFORMS_APART
+from .transform import TRANSFORM, TRANSFORMS_APART
 from .widen import WIDE_APART, WIDEN
 from .window import WINDOW, WINDOW_DATA
 

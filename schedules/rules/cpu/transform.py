@@ -4,8 +4,7 @@
 
 Axes that find a coefficient are unrolled, so that coefficients are numbers in the code and zeros cost nothing. The contiguous
 axis goes in vectors, the others are loops. A transform in one direction that only feeds one in the other direction runs
-inside of it, and stays in registers or near them. A stage that chooses between the results of a transform and sums that stand
-in for them (tensor/exceptional.py) takes both in, tile by tile.
+inside of it, and stays in registers or near them.
 """
 
 from __future__ import annotations
@@ -17,12 +16,11 @@ from math import prod
 
 from ....common.errors import ProgramError
 from ....tensor.dtype import f32, f64
-from ....tensor.exceptional import exceptional_condition
 from ....tensor.expr import Const, Op, Read, Var, variables
 from ....tensor.indices.affine import affine
 from ....tensor.program import Program, Stage
 from ....tensor.rewrites.registry import apply_rewrite
-from ...access import depends, element_stride, finished, identity_read, output_stride, plain_dimension
+from ...access import depends, element_stride, output_stride, plain_dimension
 from ...prepared import constant_tensors
 from ...schedule import LoopHandle, Schedule, StageHandle
 from ..rule import Decided, Rule, nests_of_their_own
@@ -161,79 +159,20 @@ def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
 
 def _apply(s: Schedule, name: str, anchor: str, decided: Decided) -> set[str]:
     """Schedules a transform as the root, and the one that feeds it."""
-    found, feeder = _with_feeder(s.program, name, decided.taken)
-    around, at = _written_out(s, s.stage(name), found)
+    found, feeder = with_feeder(s.program, name, decided.taken)
+    around, at = written_out(s, s.stage(name), found)
     s.parallel(*around)
-    return {name} | _fed_at(s, feeder, at)
+    return {name} | fed_at(s, feeder, at)
 
 
-def _fed_at(s: Schedule, feeder: str | None, at: LoopHandle) -> set[str]:
+def fed_at(s: Schedule, feeder: str | None, at: LoopHandle) -> set[str]:
     """Schedules the transform that feeds another, if there is one, at a loop; returns what was scheduled."""
     if feeder is None:
         return set()
     found = transform_of(s.program, s.program.stage(feeder))
     assert found is not None
-    _written_out(s, s.compute_at(feeder, at), found)
+    written_out(s, s.compute_at(feeder, at), found)
     return {feeder}
-
-
-def _chooses_transform(program: Program, stage: Stage, taken: Set[str]) -> Stage | None:
-    """Returns the transform between whose results and stand-in sums a pointwise stage chooses, in their order."""
-
-    def fits(read: Read, producer: Stage) -> bool:
-        return identity_read(read, stage) and transform_of(program, producer) is not None
-
-    found = finished(program, stage, taken, fits)
-    return found if found is not None and len(_stand_ins(program, stage)) == 1 else None
-
-
-def _stand_ins(program: Program, stage: Stage) -> list[str]:
-    """Returns the sums that stand in for something, and that the stage reads in its order."""
-    found = []
-    for read in stage.reads():
-        producer = program.producers.get(read.tensor)
-        if producer is not None and exceptional_condition(producer) is not None and identity_read(read, stage):
-            found.append(producer.name)
-    return found
-
-
-def _matches_choice(program: Program, stage: Stage, decided: Decided) -> str | None:
-    chosen = _chooses_transform(program, stage, decided.taken)
-    return None if chosen is None else chosen.name
-
-
-def _apply_choice(s: Schedule, root: str, transform: str, decided: Decided) -> set[str]:
-    """Schedules a stage that chooses, with the transform and the sums that it chooses between."""
-    found, feeder = _with_feeder(s.program, transform, decided.taken)
-    (exact,) = _stand_ins(s.program, s.program.stage(root))
-    stage, names = s.stage(root), [axis.name for axis in s.program.stage(transform).axes]
-    loops = dict(zip(names, stage.axes, strict=True))
-    vectors = s.split(loops.pop(found.vector), s.lanes(stage.definition.tensors[0].dtype))
-    pieces = {name: s.split(loops[name], points) for name, points in found.written.items() if points}
-    around = [pieces[name][0] if name in pieces else loop for name, loop in loops.items()]
-    inside = [piece for _, piece in pieces.values()]
-    s.reorder(*around, vectors[0], *inside, vectors[1])
-    s.unroll(*inside)
-    s.vectorize(vectors[1])
-    s.parallel(*around)
-    for name in (exact, transform):
-        _at_a_tile(
-            s, s.compute_at(name, vectors[0]), [names.index(n) for n in (*pieces, found.vector)], name == transform
-        )
-    return {root, transform, exact} | _fed_at(s, feeder, vectors[0])
-
-
-def _at_a_tile(s: Schedule, stage: StageHandle, places: list[int], written: bool) -> None:
-    """Schedules the points of a tile and a vector, which are `places` of axes, inside of sums, which may be `written` out."""
-    *points, lanes = (stage.axes[place] for place in places)
-    others = [loop for place, loop in enumerate(stage.axes) if place not in places]
-    sums = list(stage.reduction)
-    if written:
-        sums = [piece for loop in sums for piece in s.split(loop, loop.extent)]
-        s.unroll(*sums[1::2])
-    s.reorder(*others, *sums, *points, lanes)
-    s.unroll(*points)
-    s.vectorize(lanes)
 
 
 def kept_transforms(program: Program) -> frozenset[str]:
@@ -246,7 +185,7 @@ def kept_transforms(program: Program) -> frozenset[str]:
     return frozenset(found)
 
 
-def _written_out(s: Schedule, stage: StageHandle, found: Transform) -> tuple[list[LoopHandle], LoopHandle]:
+def written_out(s: Schedule, stage: StageHandle, found: Transform) -> tuple[list[LoopHandle], LoopHandle]:
     """Writes a transform out; returns the loops around it, and the innermost of them."""
     definition = stage.definition
     loops = {a.name: loop for a, loop in zip(definition.all_axes, stage.loops, strict=True)}
@@ -285,7 +224,7 @@ def _is_summed_beside(stage: Stage, axis: str) -> bool:
     return False
 
 
-def _with_feeder(program: Program, name: str, taken: Set[str]) -> tuple[Transform, str | None]:
+def with_feeder(program: Program, name: str, taken: Set[str]) -> tuple[Transform, str | None]:
     """Returns the parts of a transform and the transform that feeds it, if there is one.
 
     What the feeder writes out is needed at one place, so the transform writes out the same points.
@@ -323,5 +262,4 @@ def _is_fed(index: object, written: Mapping[str, int]) -> bool:
 
 
 TRANSFORM = Rule("transform", _prepare, _matches, _apply)
-CHOICE = Rule("choice", matches=_matches_choice, apply=_apply_choice)
 TRANSFORMS_APART = Rule("transforms apart", nests_of_their_own(kept_transforms))

@@ -1,0 +1,208 @@
+"""The choice rule: a stage that chooses between the results of a transform and sums that stand in for them takes both in.
+
+    y[p, q, o] = select(ordinary(p, q), fast[p, q, o], exact[p, q, o])        fast a transform, exact as in tensor/exceptional.py
+
+Both run tile by tile, and the transform that feeds the first one with it. What these transform back is products of data that
+were transformed as well: of a whole image or batch that is much memory. So it is done, perhaps, *in bands* of a few rows of
+tiles: a band is transformed, multiplied and transformed back before the next one begins, in memory that holds one band of each
+thread and stays in its caches. Each band reads the constant operand of the products again, so the more there are of these the
+fewer bands should there be; how high a band is is left open, and so is how many images it has.
+
+    loops    bands of images, bands of rows, [data, products], image, row of tiles, column of tiles, vectors, the points of a tile
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+
+from ....tensor.exceptional import exceptional_condition
+from ....tensor.expr import Read
+from ....tensor.program import Program, Stage
+from ...access import depends, finished, identity_read, plain_dimension
+from ...extents import Extent, ceildiv
+from ...prepared import constant_tensors
+from ...schedule import LoopHandle, Schedule, StageHandle
+from ..rule import Decided, Rule
+from .tile import ROWS_AT_MOST, UNROLL_AT_MOST, VECTORS_AT_MOST, Parts, can_tile, parts_of, tiles_of_blocks
+from .transform import fed_at, transform_of, with_feeder, written_out
+
+
+def _chooses_transform(program: Program, stage: Stage, taken: Set[str]) -> Stage | None:
+    """Returns the transform between whose results and stand-in sums a pointwise stage chooses, in their order."""
+
+    def fits(read: Read, producer: Stage) -> bool:
+        return identity_read(read, stage) and transform_of(program, producer) is not None
+
+    found = finished(program, stage, taken, fits)
+    return found if found is not None and len(_stand_ins(program, stage)) == 1 else None
+
+
+def _stand_ins(program: Program, stage: Stage) -> list[str]:
+    """Returns the sums that stand in for something, and that the stage reads in its order."""
+    found = []
+    for read in stage.reads():
+        producer = program.producers.get(read.tensor)
+        if producer is not None and exceptional_condition(producer) is not None and identity_read(read, stage):
+            found.append(producer.name)
+    return found
+
+
+def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
+    chosen = _chooses_transform(program, stage, decided.taken)
+    return None if chosen is None else chosen.name
+
+
+def _apply(s: Schedule, root: str, transform: str, decided: Decided) -> set[str]:
+    """Schedules a stage that chooses, with the transform and the sums that it chooses between."""
+    found, feeder = with_feeder(s.program, transform, decided.taken)
+    (exact,) = _stand_ins(s.program, s.program.stage(root))
+    band = None if feeder is None else _band_of(s.program, transform, feeder, decided.taken)
+    band = band if band is not None and s.variant(f"{root} in bands", [False, True]) else None
+    stage, names = s.stage(root), [axis.name for axis in s.program.stage(transform).axes]
+    loops = dict(zip(names, stage.axes, strict=True))
+    vectors = s.split(loops.pop(found.vector), s.lanes(stage.definition.tensors[0].dtype))
+    bands, around, inside = _cut(s, root, loops, found.written, band)
+    s.reorder(*bands, *around, vectors[0], *inside.values(), vectors[1])
+    s.unroll(*inside.values())
+    s.vectorize(vectors[1])
+    s.parallel(*(bands or around))
+    for name in (exact, transform):
+        _at_a_tile(
+            s, s.compute_at(name, vectors[0]), [names.index(n) for n in (*inside, found.vector)], name == transform
+        )
+    taken = {root, transform, exact} | fed_at(s, feeder, vectors[0])
+    return taken if band is None else taken | _in_a_band(s, band, bands[-1])
+
+
+def _cut(
+    s: Schedule, root: str, loops: Mapping[str, LoopHandle], written: Mapping[str, int], band: _Band | None
+) -> tuple[list[LoopHandle], list[LoopHandle], dict[str, LoopHandle]]:
+    """Cuts the loops of the root, of which some points are written out: the loops over bands, those over tiles, and, by their
+    axes, those inside of a tile."""
+    bands: list[LoopHandle] = []
+    around: list[LoopHandle] = []
+    inside: dict[str, LoopHandle] = {}
+    for name, loop in loops.items():
+        points = written.get(name, 0)
+        in_bands = band is not None and (name == band.rows or not points)
+        size = [s.factor(f"{root}.{name}.band", ceildiv(loop.extent, points or 1), default=1)] if in_bands else []
+        pieces = [*s.split(loop, *size, *([points] if points else []))] if size or points else [loop]
+        bands += pieces[:1] if size else []
+        around.append(pieces[1 if size else 0])
+        if points:
+            inside[name] = pieces[-1]
+    return bands, around, inside
+
+
+def _at_a_tile(s: Schedule, stage: StageHandle, places: list[int], written: bool) -> None:
+    """Schedules the points of a tile and a vector, which are `places` of axes, inside of sums, which may be `written` out."""
+    *points, lanes = (stage.axes[place] for place in places)
+    others = [loop for place, loop in enumerate(stage.axes) if place not in places]
+    sums = list(stage.reduction)
+    if written:
+        sums = [piece for loop in sums for piece in s.split(loop, loop.extent)]
+        s.unroll(*sums[1::2])
+    s.reorder(*others, *sums, *points, lanes)
+    s.unroll(*points)
+    s.vectorize(lanes)
+
+
+# In bands
+
+
+@dataclass(frozen=True, slots=True)
+class _Band:
+    """What runs in a band: the transform of the `data`, and its `products` with the constant `filters`. `rows`: the axis of
+    the results along which bands follow one another."""
+
+    rows: str
+    products: str
+    parts: Parts
+    data: str
+    filters: Read
+
+
+def _band_of(program: Program, transform: str, feeder: str, taken: Set[str]) -> _Band | None:
+    """Returns what can run in bands of the rows that only the feeder writes out; None where something else needs it whole."""
+    outer, inner = (transform_of(program, program.stage(name)) for name in (transform, feeder))
+    assert outer is not None and inner is not None
+    rows = [name for name, points in with_feeder(program, transform, taken)[0].written.items() if points]
+    rows = [name for name in rows if name not in outer.written]
+    products = _alone(program, inner.data.tensor, taken)
+    if len(rows) != 1 or products is None or not can_tile(program, products, products):
+        return None
+    parts = parts_of(program, products, products)
+    reads = products.reads()
+    if parts is None or parts.rows is None or len(reads) != 2:
+        return None
+    (moving, resting) = sorted(reads, key=lambda read: not depends(read, parts.rows))
+    data = _alone(program, moving.tensor, taken)
+    if data is None or transform_of(program, data) is None or resting.tensor not in constant_tensors(program):
+        return None
+    if any(plain_dimension(resting, axis) is None for axis in (parts.vector, parts.depth)):
+        return None
+    return _Band(rows[0], products.name, parts, data.name, resting)
+
+
+def _alone(program: Program, tensor: str, taken: Set[str]) -> Stage | None:
+    """Returns the stage that makes a tensor which one stage reads, and nobody else."""
+    found = program.producers.get(tensor)
+    if found is None or found.name in taken or found.name in program.outputs or len(program.consumers[tensor]) != 1:
+        return None
+    return found
+
+
+def _in_a_band(s: Schedule, band: _Band, at: LoopHandle) -> set[str]:
+    """Schedules the products of a band and the transform of its data; returns what was scheduled."""
+    taken = _products(s, band, at)
+    found, feeder = with_feeder(s.program, band.data, frozenset())
+    _, inner = written_out(s, s.compute_at(band.data, at), found)
+    return taken | {band.data} | fed_at(s, feeder, inner)
+
+
+def _products(s: Schedule, band: _Band, at: LoopHandle) -> set[str]:
+    """Schedules the products: each panel of the filters is brought near once, and serves all tiles of the band."""
+    name, parts = band.products, band.parts
+    definition = s.program.stage(name)
+    first = s.stage(name)
+    lanes = s.lanes(definition.tensors[0].dtype)
+    points, along, depth = (first.along(definition, axis).extent for axis in (parts.rows or "", parts.vector, parts.depth))
+    rows = s.factor(f"{name}.rows", points, at_most=ROWS_AT_MOST, default=6)
+    vectors = s.factor(f"{name}.vectors", ceildiv(along, lanes), at_most=VECTORS_AT_MOST, default=2)
+    s.require(
+        rows * vectors + vectors + 1 <= s.target("vector_registers"),
+        "accumulators, one row of vectors and a broadcast fit in the vector registers",
+    )
+    unroll = s.factor(f"{name}.unroll", depth, at_most=UNROLL_AT_MOST, default=4)
+    block = tiles_of_blocks(s, f"{name}.depth_blocks", depth, unroll, least=32)
+    stage = s.compute_at(name, at)
+    loops = {axis.name: loop for axis, loop in zip(definition.all_axes, stage.loops, strict=True)}
+    shared = [loops[axis] for axis in parts.others if not depends(band.filters, axis)]
+    others = [loops[axis] for axis in parts.others if depends(band.filters, axis)]
+    sums = s.split(loops[parts.depth], block, unroll)
+    tiles = s.split(loops[parts.rows or ""], rows)
+    columns = s.split(loops[parts.vector], vectors, lanes)
+    more = [loops[axis] for axis in parts.other_reductions]
+    s.reorder(*others, sums[0], columns[0], *shared, tiles[0], *more, *sums[1:], tiles[1], *columns[1:])
+    s.unroll(sums[2], tiles[1], columns[1])
+    s.vectorize(columns[2])
+    packed = _packed(s, band, vectors, lanes)
+    s.bring(name, packed, columns[0], s.flag(f"{name}.bring"))
+    return {name}
+
+
+def _packed(s: Schedule, band: _Band, vectors: Extent, lanes: Extent) -> str:
+    """Copies the filters, once, in the order in which products read them; returns the copy."""
+    made = s.copy(band.filters.tensor, band.products)
+    along, deep = (plain_dimension(band.filters, axis) for axis in (band.parts.vector, band.parts.depth))
+    assert along is not None and deep is not None
+    pieces = s.split(made.loops[along], vectors, lanes)
+    others = [loop for n, loop in enumerate(made.loops) if n not in (along, deep)]
+    s.reorder(*others, pieces[0], made.loops[deep], *pieces[1:])
+    s.unroll(pieces[1])
+    s.vectorize(pieces[2])
+    return made.name
+
+
+CHOICE = Rule("choice", matches=_matches, apply=_apply)
