@@ -192,7 +192,9 @@ def _rows(index: Expr, forms: dict[str, BoxAxis], definition: Stage) -> BoxAxis 
     if len(form.terms) < 2:
         return None
     row, points = max(form.terms, key=lambda term: term[1])
-    low, high = interval(to_expr(form.plus(affine(row), -points)), {a.name: (0, a.extent - 1) for a in definition.all_axes})
+    low, high = interval(
+        to_expr(form.plus(affine(row), -points)), {a.name: (0, a.extent - 1) for a in definition.all_axes}
+    )
     if low < 0 or high >= points:
         return None
     of = index_form(row, forms, definition)

@@ -1,6 +1,6 @@
 """The choice rule: a stage that chooses between the results of a transform and sums that stand in for them takes both in.
 
-    y[p, q, o] = select(ordinary(p, q), fast[p, q, o], exact[p, q, o])        fast a transform, exact as in tensor/exceptional.py
+    y[p, q, o] = select(ordinary(p, q), fast[p, q, o], exact[p, q, o])        fast a transform, exact by tensor/exceptional.py
 
 Both run tile by tile, and the transform that feeds the first one with it. What these transform back is products of data that
 were transformed as well: of a whole image or batch that is much memory. So it is done, perhaps, *in bands* of a few rows of
@@ -8,7 +8,7 @@ tiles: a band is transformed, multiplied and transformed back before the next on
 thread and stays in its caches. Each band reads the constant operand of the products again, so the more there are of these the
 fewer bands should there be; how high a band is is left open, and so is how many images it has.
 
-    loops    bands of images, bands of rows, [data, products], image, row of tiles, column of tiles, vectors, the points of a tile
+    loops    bands of images, bands of rows, [data, products], image, row of tiles, column of tiles, vectors, points of a tile
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ...extents import Extent, ceildiv
 from ...prepared import constant_tensors
 from ...schedule import LoopHandle, Schedule, StageHandle
 from ..rule import Decided, Rule
-from .tile import ROWS_AT_MOST, UNROLL_AT_MOST, VECTORS_AT_MOST, Parts, can_tile, parts_of, tiles_of_blocks
+from .tile import ROWS_AT_MOST, UNROLL_AT_MOST, VECTORS_AT_MOST, Parts, can_tile, is_streamed, parts_of, tiles_of_blocks
 from .transform import fed_at, transform_of, with_feeder, written_out
 
 
@@ -57,7 +57,7 @@ def _apply(s: Schedule, root: str, transform: str, decided: Decided) -> set[str]
     """Schedules a stage that chooses, with the transform and the sums that it chooses between."""
     found, feeder = with_feeder(s.program, transform, decided.taken)
     (exact,) = _stand_ins(s.program, s.program.stage(root))
-    band = None if feeder is None else _band_of(s.program, transform, feeder, decided.taken)
+    band = None if feeder is None else _band_of(s.program, transform, feeder, found.written, decided.taken)
     band = band if band is not None and s.variant(f"{root} in bands", [False, True]) else None
     stage, names = s.stage(root), [axis.name for axis in s.program.stage(transform).axes]
     loops = dict(zip(names, stage.axes, strict=True))
@@ -123,12 +123,13 @@ class _Band:
     filters: Read
 
 
-def _band_of(program: Program, transform: str, feeder: str, taken: Set[str]) -> _Band | None:
-    """Returns what can run in bands of the rows that only the feeder writes out; None where something else needs it whole."""
+def _band_of(
+    program: Program, transform: str, feeder: str, written: Mapping[str, int], taken: Set[str]
+) -> _Band | None:
+    """Returns what can run in bands of the rows that the feeder alone writes out; None where something else needs it whole."""
     outer, inner = (transform_of(program, program.stage(name)) for name in (transform, feeder))
     assert outer is not None and inner is not None
-    rows = [name for name, points in with_feeder(program, transform, taken)[0].written.items() if points]
-    rows = [name for name in rows if name not in outer.written]
+    rows = [name for name, points in written.items() if points and name not in outer.written]
     products = _alone(program, inner.data.tensor, taken)
     if len(rows) != 1 or products is None or not can_tile(program, products, products):
         return None
@@ -141,6 +142,8 @@ def _band_of(program: Program, transform: str, feeder: str, taken: Set[str]) -> 
     if data is None or transform_of(program, data) is None or resting.tensor not in constant_tensors(program):
         return None
     if any(plain_dimension(resting, axis) is None for axis in (parts.vector, parts.depth)):
+        return None
+    if is_streamed(program, products, parts):  # memory bounds the products, which then have an order of their own
         return None
     return _Band(rows[0], products.name, parts, data.name, resting)
 
@@ -167,7 +170,9 @@ def _products(s: Schedule, band: _Band, at: LoopHandle) -> set[str]:
     definition = s.program.stage(name)
     first = s.stage(name)
     lanes = s.lanes(definition.tensors[0].dtype)
-    points, along, depth = (first.along(definition, axis).extent for axis in (parts.rows or "", parts.vector, parts.depth))
+    points, along, depth = (
+        first.along(definition, axis).extent for axis in (parts.rows or "", parts.vector, parts.depth)
+    )
     rows = s.factor(f"{name}.rows", points, at_most=ROWS_AT_MOST, default=6)
     vectors = s.factor(f"{name}.vectors", ceildiv(along, lanes), at_most=VECTORS_AT_MOST, default=2)
     s.require(
