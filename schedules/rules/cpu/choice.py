@@ -80,19 +80,21 @@ def _cut(
 ) -> tuple[list[LoopHandle], list[LoopHandle], dict[str, LoopHandle]]:
     """Cuts the loops of the root, of which some points are written out: the loops over bands, those over tiles, and, by their
     axes, those inside of a tile."""
-    bands: list[LoopHandle] = []
-    around: list[LoopHandle] = []
+    bands: dict[str, LoopHandle] = {}
+    around: dict[str, LoopHandle] = {}
     inside: dict[str, LoopHandle] = {}
-    for name, loop in loops.items():
-        points = written.get(name, 0)
+    tiled = [name for name, points in written.items() if points]
+    for name in (*tiled, *(name for name in loops if name not in tiled)):
+        loop, points = loops[name], [written[name]] if name in tiled else []
         in_bands = band is not None and (name == band.rows or not points)
-        size = [s.factor(f"{root}.{name}.band", ceildiv(loop.extent, points or 1), default=1)] if in_bands else []
-        pieces = [*s.split(loop, *size, *([points] if points else []))] if size or points else [loop]
-        bands += pieces[:1] if size else []
-        around.append(pieces[1 if size else 0])
+        size = [s.factor(f"{root}.{name}.band", ceildiv(loop.extent, *points or [1]))] if in_bands else []
+        pieces = [*s.split(loop, *size, *points)] if size or points else [loop]
+        if size:
+            bands[name] = pieces.pop(0)
+        around[name] = pieces[0]
         if points:
             inside[name] = pieces[-1]
-    return bands, around, inside
+    return [bands[name] for name in loops if name in bands], [around[name] for name in loops], inside
 
 
 def _at_a_tile(s: Schedule, stage: StageHandle, places: list[int], written: bool) -> None:
@@ -137,7 +139,8 @@ def _band_of(
     reads = products.reads()
     if parts is None or parts.rows is None or len(reads) != 2:
         return None
-    (moving, resting) = sorted(reads, key=lambda read: not depends(read, parts.rows))
+    tiles = parts.rows
+    moving, resting = sorted(reads, key=lambda read: not depends(read, tiles))
     data = _alone(program, moving.tensor, taken)
     if data is None or transform_of(program, data) is None or resting.tensor not in constant_tensors(program):
         return None
