@@ -9,6 +9,7 @@ from ..common.remembered import remembered
 from ..tensor.exceptional import exceptional_condition
 from ..tensor.expr import Op, Read, Var, variables, walk
 from ..tensor.indices.affine import affine
+from ..tensor.indices.members import member_axes
 from ..tensor.indices.scatter import scattered, scattered_points
 from ..tensor.language import MATHEMATICS
 from ..tensor.program import Program, Stage
@@ -48,12 +49,13 @@ def depends(read: Read, axis: str) -> bool:
 
 @remembered
 def is_anchor(stage: Stage) -> bool:
-    """Tells whether a stage is a reduction worth tiling: some spatial axis uses again each operand that it goes over."""
+    """Tells whether a stage is a reduction worth tiling: some spatial axis uses again each operand that it goes over. One that
+    counts the members of joined reductions is none: each member makes something else of an operand."""
     if stage.combiner in (None, "fold") or exceptional_condition(stage) is not None or scattered(stage) is not None:
         return False
     reduction = {a.name for a in stage.reduction}
     walked = [r for r in stage.reads() if any(depends(r, a) for a in reduction)]
-    spatial = [a for a in stage.axes if a.extent > 1]
+    spatial = [a for a in stage.axes if a.extent > 1 and a.name not in member_axes(stage)]
     return len(walked) > 0 and all(any(not depends(r, a.name) for a in spatial) for r in walked)
 
 

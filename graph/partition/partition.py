@@ -3,7 +3,7 @@
     layouts   the order of dimensions of what lies between kernels                         (layouts.py)
     inline    what is cheap, and what only moves data                                      (inline.py)
     groups    what is computed tile by tile; a reduction with what finishes it (epilogues.py); what is computed row by row; the
-              rest by itself
+              rest by itself; groups that sum up the same data are one                      (siblings.py)
     aliases   what is the same memory under another shape is no kernel at all               (places.py)
     joins     what is put side by side is written there                                     (joins.py)
     kernels   each group with its inputs and outputs                                        (kernels.py)
@@ -35,6 +35,7 @@ from .joins import Joins, joins_of
 from .kernels import kernel_of
 from .layouts import laid_out
 from .places import copied
+from .siblings import with_siblings
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def partition(program: Program) -> Partition:
     small = inlined(needed, frozenset(finished) | ready | kept | tiled, stored - prepared)
     aliases = _aliases(small, prepared)
     joins = _joins(small, aliases, stored - prepared)
-    groups = _groups(small, finished, prepared | joins.laid, frozenset(aliases))
+    groups = with_siblings(small, _groups(small, finished, prepared | joins.laid, frozenset(aliases)))
     kernels = tuple(kernel_of(small, members, prepared) for members in groups)
     computed = frozenset(name for members in groups for name in members)
     shared = {name: source for name, source in aliases.items() if name not in computed}

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from ...tensor.expr import Var
+from ...tensor.indices.members import member_axes
 from ...tensor.program import Program, Stage
 from ..access import depends, is_anchor
 from .members import members_of
@@ -86,7 +87,8 @@ def inside_rows(program: Program, root: Stage, members: list[str], shared: int) 
 def row_axes(program: Program, stage: Stage, rows: Mapping[str, RowAxes]) -> RowAxes | None:
     """Tells which axis of a producer is each row axis of the root, if all its readers agree and no row axis is missing.
 
-    A row axis of one point may be: who reads may say 0 instead. None stands for it then.
+    A row axis of one point may be: who reads may say 0 instead. None stands for it then. An axis that counts the members of
+    joined reductions is no row: one pass computes all of them.
     """
     found: RowAxes | None = None
     for reader in program.consumers[stage.name]:
@@ -104,6 +106,8 @@ def row_axes(program: Program, stage: Stage, rows: Mapping[str, RowAxes]) -> Row
                 if len(place) != 1 or len(moved) < 1:
                     return None
                 own.append(stage.axes[place[0]].name)
+            if not set(own).isdisjoint(member_axes(stage)):
+                return None
             found = tuple(own) if found is None else _agreed(found, own)
             if found is None:
                 return None

@@ -29,6 +29,7 @@ from .online_softmax import online_softmax
 from .pad_reads import pad_reads
 from .reorder_axes import reorder_axes, reorder_reads
 from .shared_extrema import shared_extrema
+from .siblings.join import join_siblings
 from .tile_dots import bf16_tile_dots, tile_dots
 from .widen_reads import widen_reads
 from .window_words import window_words
@@ -50,6 +51,7 @@ __all__ = [
     "half_words",
     "im2col",
     "is_allowed",
+    "join_siblings",
     "merge_axes",
     "normalise",
     "online_softmax",
@@ -87,6 +89,7 @@ REWRITES: dict[str, Registered] = {
     "fold_lanes": Registered(fold_lanes, only_reorders=True),
     "half_words": Registered(half_words, only_reorders=True),
     "im2col": Registered(im2col, only_reorders=True),
+    "join_siblings": Registered(join_siblings, only_reorders=True),
     "merge_axes": Registered(merge_axes, only_reorders=True),
     "normalise": Registered(normalise, only_reorders=True),
     "online_softmax": Registered(online_softmax, only_reorders=False),  # as block_softmax

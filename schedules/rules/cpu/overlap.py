@@ -16,6 +16,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from math import prod
 
+from ....tensor.indices.members import member_axes
 from ....tensor.program import Program, Stage
 from ...access import operations_of, output_stride
 from ...boxes import identity_forms
@@ -144,7 +145,7 @@ class _Tiles:
         others = [a.name for a in axes if a.name != vector]
         outer, inside, block = [], [], []
         again = [name for name in others if self.group.members and not self.group.moves(name)]
-        again += self.shared
+        again += [name for name in self.shared if name not in again]
         others = [name for name in others if name not in again]
         for name in others:
             tiles, rest = self._tile(name, loops[name], last=name == others[-1])
@@ -179,10 +180,11 @@ class _Tiles:
         return pieces[0], list(pieces[1:])
 
     def _shared(self, root: Stage) -> list[str]:
-        """Returns the short axes of the root along which some members do not move: these are computed once for all points."""
+        """Returns the short axes of the root along which some members do not move: these are computed once for all points. So
+        do those that count the members of joined reductions."""
         *others, _ = [a for a in root.axes if a.extent > 1]
         short = [a.name for a in others if a.extent <= WHOLE_AT_MOST and not self.group.halo(a.name)]
-        return [name for name in short if self.group.is_shared(name)]
+        return [name for name in short if self.group.is_shared(name) or name in member_axes(root)]
 
     def _sums(self, stage: Stage) -> int:
         """Returns how many points of a stage belong to one point of the root's other axes: those along its short ones."""
@@ -236,14 +238,17 @@ class _Tiles:
         """Runs a member in its piece of a tile, by blocks of rows and vectors."""
         s, loops = self.s, loops_by_axis(stage)
         axes = [a.name for a in stage.definition.axes if a.extent > 1]
+        joined = [name for name in member_axes(stage.definition) if name != axes[-1]]
+        axes = [name for name in axes if name not in joined]
         if not axes:
             return
         pieces = s.split(loops[axes[-1]], self.vectors, s.lanes(stage.definition.tensors[0].dtype))
         window = window_loops(s, stage, stage.definition)
-        outer = [loops[a.name] for a in stage.definition.axes if a.name not in axes[-2:]]
+        outer = [loops[a.name] for a in stage.definition.axes if a.name not in (*axes[-2:], *joined)]
+        together = [loops[name] for name in joined]
         rows = s.split(loops[axes[-2]], self.rows) if len(axes) > 1 else ()
-        s.reorder(*outer, *rows[:1], pieces[0], *window, *rows[1:], *pieces[1:])
-        s.unroll(*window[1::2], *rows[1:], pieces[1])
+        s.reorder(*outer, *rows[:1], pieces[0], *window, *rows[1:], *together, *pieces[1:])
+        s.unroll(*window[1::2], *rows[1:], *together, pieces[1])
         s.vectorize(pieces[2])
 
 

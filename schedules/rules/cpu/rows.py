@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ....common.remembered import remembered
+from ....tensor.indices.members import member_axes
 from ....tensor.program import Program, Stage
 from ...access import contiguous_axis, depends, element_stride, is_anchor, is_expensive, plain_dimension
 from ...extents import Extent, ceildiv
@@ -201,10 +202,11 @@ def _row_by_row(s: Schedule, stage: StageHandle) -> LoopHandle:
         return stage.loops[-1]
     unroll = s.factor(f"{stage.name}.vectors", ceildiv(s.most(loops[along]), lanes), at_most=UNROLL_AT_MOST, default=4)
     pieces = s.split(loops[along], unroll, lanes)
-    others = [loops[a.name] for a in definition.axes if a.name != along]
+    members = [loops[a] for a in member_axes(definition) if a != along]
+    others = [loops[a.name] for a in definition.axes if a.name != along and loops[a.name] not in members]
     rest = [loops[a.name] for a in definition.reduction if a.name != along]
-    s.reorder(*others, *rest, *pieces)
-    s.unroll(pieces[1])
+    s.reorder(*others, *rest, pieces[0], *members, *pieces[1:])
+    s.unroll(*members, pieces[1])
     s.vectorize(pieces[2])
     return others[-1] if others else pieces[0]
 

@@ -1,6 +1,6 @@
 """The rule for reductions at computed places, histograms among them (tensor/indices/scatter.py): no loop goes over places.
 
-    other axes, block of places, terms, rows side by side, vectors, lanes
+    other axes, block of places, terms, rows side by side, [members], vectors, lanes
 
 * Axes that are no places are independent: threads share them. They are batches, or the parts of a long reduction, each with
   sums of its own that are added up in the end (split.py). Some rows are done side by side, since an addition waits for the
@@ -13,11 +13,12 @@
 from __future__ import annotations
 
 from ....tensor.expr import variables
+from ....tensor.indices.members import member_axes
 from ....tensor.indices.scatter import scattered
 from ....tensor.program import Program, Stage
 from ...access import output_stride
 from ...extents import ceildiv
-from ...schedule import LoopHandle, Schedule
+from ...schedule import Schedule
 from ..rule import Decided, Rule, nests_of_their_own
 
 SIDE_BY_SIDE = 8  # rows
@@ -37,22 +38,25 @@ def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
     assert found is not None
     loops = dict(zip((a.name for a in definition.all_axes), stage.loops, strict=True))
     row = _row(definition)
+    members = [loops[a] for a in member_axes(definition) if a != row]
     others = [loops[a.name] for a in definition.axes if a.name not in found.places and a.name != row]
+    others = [loop for loop in others if loop not in members]
     first, *more = (loops[axis] for axis in found.places)
     blocks = s.factor(f"{root}.blocks", first.extent, at_most=BLOCKS_AT_MOST, default=1 if others else 2)
     outer, inner = s.split(first, ceildiv(first.extent, blocks))
-    lanes: list[LoopHandle] = []
+    lanes = members
     if row is not None:
         vectors = s.factor(f"{root}.vectors", at_most=VECTORS_AT_MOST, default=4)
         along, unrolled, vector = s.split(loops[row], vectors, s.lanes(definition.tensors[0].dtype))
         s.unroll(unrolled)
         s.vectorize(vector)
-        others, lanes = [*others, along], [unrolled, vector]
+        others, lanes = [*others, along], [*members, unrolled, vector]
     elif others:
         together = s.factor(f"{root}.rows", s.most(others[-1]), at_most=SIDE_BY_SIDE, default=4)
         rows, side = s.split(others[-1], together)
         s.unroll(side)
-        others, lanes = [*others[:-1], rows], [side]
+        others, lanes = [*others[:-1], rows], [side, *members]
+    s.unroll(*members)
     s.reorder(*others, outer, *stage.reduction, inner, *more, *lanes)
     s.parallel(*others, outer)
     return {root}

@@ -25,6 +25,7 @@ from math import prod
 
 from ....common.remembered import remembered
 from ....tensor.expr import Read
+from ....tensor.indices.members import member_axes
 from ....tensor.program import Program, Stage
 from ....tensor.rewrites.pad_reads import can_pad_reads, guarded_reads
 from ...access import element_stride, finished, identity_read, is_anchor, output_stride, plain_dimension
@@ -130,7 +131,9 @@ class _Sliding:
             self.rows = s.factor(f"{name}.rows", self._extent(slide.rows), at_most=ROWS_AT_MOST, default=4)
         columns = ceildiv(self._extent(slide.vector), self.lanes)
         self.vectors = s.factor(f"{name}.vectors", columns, at_most=VECTORS_AT_MOST, default=1)
-        tile = self.rows * self.vectors
+        own = (slide.vector, slide.rows, slide.lines)
+        self.members = [name for name in member_axes(self.definition) if name not in own]
+        tile = self.rows * self.vectors * prod(self.definition.axis(a).extent for a in self.members)
         if self.in_order and slide.lines is not None:
             self.together = s.factor(f"{name}.together", self._extent(slide.lines), at_most=LINES_AT_MOST)
             tile = tile * self.together
@@ -154,15 +157,16 @@ class _Sliding:
         others = [
             stage.along(self.definition, a.name)
             for a in self.definition.axes
-            if a.name not in (slide.vector, slide.rows, slide.lines)
+            if a.name not in (slide.vector, slide.rows, slide.lines, *self.members)
         ]
+        members = [stage.along(self.definition, name) for name in self.members]
         blocks, around, rows = self._pixels(stage)
         vectors = s.split(stage.along(self.definition, slide.vector), self.vectors, self.lanes)
         sums = [] if self.root != self.name else window_loops(s, stage, self.definition)
         outside, inside = ([], [vectors[0]]) if self.moves or self.in_order else ([vectors[0]], [])
-        s.reorder(*others, *blocks, *outside, *around, *inside, *sums, *rows, *vectors[1:])
+        s.reorder(*others, *blocks, *outside, *around, *inside, *sums, *members, *rows, *vectors[1:])
         s.parallel(*others, *blocks, *outside)
-        s.unroll(*sums[1::2], *rows, vectors[1])
+        s.unroll(*sums[1::2], *members, *rows, vectors[1])
         s.vectorize(vectors[2])
         at = [*others, *blocks, *outside][-1] if others or outside or blocks else None
         if self.root != self.name:

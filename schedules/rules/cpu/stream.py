@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from math import prod
 
+from ....tensor.indices.members import member_axes
 from ....tensor.program import Program, Stage
 from ...access import contiguous_axis, element_stride
 from ...extents import Extent, ceildiv
@@ -82,6 +83,7 @@ def _streamed(
     """Puts one axis in vectors, with spatial axes outside and reductions inside.
 
     An attached reduction takes its rows side by side, so that their chains of additions and the ends of their sums overlap.
+    Members of joined reductions are inside of all other loops, next to the vectors that they share.
     """
     definition = stage.definition
     spatial = [a.name for a in definition.axes]
@@ -96,14 +98,15 @@ def _streamed(
     unrolled: Extent = 1
     if down is None:
         unrolled = s.factor(f"{name}.vectors", ceildiv(s.most(loops[axis]), lanes), at_most=UNROLL_AT_MOST, default=4)
-    others = [loops[a] for a in spatial if a != axis]
+    members = [loops[a] for a in member_axes(definition) if a != axis]
+    others = [loops[a] for a in spatial if a != axis and loops[a] not in members]
     if axis in reductions:
         pieces = s.split(loops[axis], unrolled, lanes)
         rest = [loops[a] for a in reductions if a != axis]
         if root:
-            s.reorder(*others, *rest, *pieces)
+            s.reorder(*others, *rest, pieces[0], *members, *pieces[1:])
         else:
-            s.reorder(*rest, pieces[0], *others, *pieces[1:])
+            s.reorder(*rest, pieces[0], *others, *members, *pieces[1:])
             s.unroll(*others)
         outer = others
     elif root and len(others) == 0 and not rows:
@@ -111,14 +114,14 @@ def _streamed(
         chunks = s.factor(f"{name}.chunks", ceildiv(loops[axis].extent, 4 * lanes), at_most=1024, default=8)
         s.require(chunks <= vectors, "no more chunks than vectors")
         pieces = s.split(loops[axis], ceildiv(vectors, chunks), unrolled, lanes)
-        s.reorder(pieces[0], pieces[1], *[loops[a] for a in reductions], *pieces[2:])
+        s.reorder(pieces[0], pieces[1], *[loops[a] for a in reductions], *members, *pieces[2:])
         outer = [pieces[0]]
     elif down is not None:
         outer, pieces = by_blocks(s, stage, loops, down, axis)
     else:
         pieces = s.split(loops[axis], unrolled, lanes)
-        outer = _spatial_order(s, others, pieces, [loops[a] for a in reductions], name)
-    s.unroll(pieces[-2])
+        outer = _spatial_order(s, others, [pieces[0], *members, *pieces[1:]], [loops[a] for a in reductions], name)
+    s.unroll(*members, pieces[-2])
     s.vectorize(pieces[-1])
     _perhaps_prefetching(s, definition, axis, pieces[-3], unrolled * lanes, waiting)
     if root:
@@ -146,7 +149,7 @@ def _perhaps_prefetching(
 def _columns(s: Schedule, stage: StageHandle, axis: str) -> None:
     """Reduces down the columns: some rows at a time, along chunks of columns, so that memory is read in its order.
 
-    chunk of columns, block of rows, column vectors, other reductions, rows of the block, vectors, lanes
+    chunk of columns, block of rows, column vectors, other reductions, rows of the block, [members], vectors, lanes
 
     The sums of a few vectors of columns are in registers for a block of rows and in a near cache between blocks.
     """
@@ -161,16 +164,17 @@ def _columns(s: Schedule, stage: StageHandle, axis: str) -> None:
     block = s.factor(f"{name}.rows", loops[down].extent, default=8)
     columns = s.split(loops[axis], ceildiv(vectors, chunks), unrolled, lanes)
     rows = s.split(loops[down], block)
-    others = [loops[a.name] for a in definition.axes if a.name != axis]
+    members = [loops[a] for a in member_axes(definition) if a != axis]
+    others = [loops[a.name] for a in definition.axes if a.name != axis and loops[a.name] not in members]
     rest = [loops[a.name] for a in definition.reduction if a.name != down]
-    s.reorder(*others, columns[0], rows[0], columns[1], *rest, rows[1], *columns[2:])
-    s.unroll(columns[2])
+    s.reorder(*others, columns[0], rows[0], columns[1], *rest, rows[1], *members, *columns[2:])
+    s.unroll(*members, columns[2])
     s.vectorize(columns[3])
     s.parallel(*others, columns[0])
 
 
 def _spatial_order(
-    s: Schedule, others: list[LoopHandle], pieces: tuple[LoopHandle, ...], reductions: list[LoopHandle], name: str
+    s: Schedule, others: list[LoopHandle], pieces: list[LoopHandle], reductions: list[LoopHandle], name: str
 ) -> list[LoopHandle]:
     """Puts blocks of columns inside of the rows. A reduction over rows may go around the columns or inside of them."""
     if reductions and s.variant(f"{name} reduce outside", [False, True]):

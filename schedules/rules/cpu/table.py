@@ -20,6 +20,7 @@ from .pairs import PAIRS, PAIRS_APART
 from .prepared import PREPARED
 from .rows import ROWS
 from .scatter import SCATTER, SCATTERS_APART
+from .siblings import SIBLINGS
 from .slide import SLIDE, SLIDE_DATA
 from .split import SPLIT
 from .stream import STREAM
@@ -31,7 +32,8 @@ from .window import WINDOW, WINDOW_DATA
 CPU = Rules(
     preparing=(
         # Rewrites of the program. Each one sees what those before it have made.
-        SPLIT,  # a reduction with a small result: in parts. First, because its parts are like any other program
+        SIBLINGS,  # reductions that read the same data: perhaps one. First, because what they become is like any other stage
+        SPLIT,  # a reduction with a small result: in parts. Early, because its parts are like any other program
         FOLD,  # a search along memory: in lanes
         TRANSFORM,  # a 3x3 window with reuse: perhaps fewer products. Before other rules write the borders of windows
         PRODUCTS,  # sums of products: words for a matrix unit, where the target has one, which then has them for itself

@@ -297,3 +297,30 @@ def running_sums(r: Random) -> str:
         largest = max(largest[c], total[c] + x[j, c])
     }}
     return total, largest"""
+
+
+@_maker
+def joined_sums(r: Random) -> str:
+    m, n, k = r.randint(1, 6), r.randint(2, 3), r.randint(1, 19)
+    axes, first, second = r.choice(((f"c: {n}, i: {m}", "0, i", "1, i"), (f"i: {m}, c: {n}", "i, 0", "i, 1")))
+    others = "select(c == 1, x[i, k] * 2, y[i, k])" if n == 3 else "x[i, k] * y[i, k]"
+    return f"""
+    input x: f32[{m}, {k}]
+    input y: f32[{m}, {k}]
+    a[i: {m}, k: {k}] = x[i, k] + 1
+    t[{axes}] = sum[k: {k}](select(c == 0, a[i, k], {others}))
+    p, q[i: {m}] = t[{first}], t[{second}] * 2
+    return p, q"""
+
+
+@_maker
+def siblings(r: Random) -> str:
+    m, k = r.randint(1, 9), r.randint(1, 19)
+    index = r.choice(("i, k", "k, i"))
+    shape = f"{m}, {k}" if index == "i, k" else f"{k}, {m}"
+    return f"""
+    input x: f32[{shape}]
+    low[i: {m}] = min[k: {k}](x[{index}])
+    high[i: {m}] = max[k: {k}](x[{index}])
+    width[i: {m}] = high[i] - low[i]
+    return low, width"""
