@@ -33,7 +33,7 @@ from .siblings.join import join_siblings
 from .tile_dots import bf16_tile_dots, tile_dots
 from .widen_reads import widen_reads
 from .window_words import window_words
-from .winograd import winograd
+from .winograd import winograd, winograd_integers
 
 __all__ = [
     "REWRITES",
@@ -66,6 +66,7 @@ __all__ = [
     "widen_reads",
     "window_words",
     "winograd",
+    "winograd_integers",
 ]
 
 
@@ -104,6 +105,7 @@ REWRITES: dict[str, Registered] = {
     "widen_reads": Registered(widen_reads, only_reorders=True),
     "window_words": Registered(window_words, only_reorders=True),
     "winograd": Registered(winograd, only_reorders=False),  # other products, of sums of the data and of the filter
+    "winograd_integers": Registered(winograd_integers, only_reorders=True),  # the same, of which no number is rounded
 }
 
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from ..dtype import DType, i64
+from ..dtype import DType, i32, i64
 from ..exceptional import HUGE
 from ..expr import Const, Expr, Op, Read, call, children, reads, substitute, variables, with_children
 from ..indices.affine import simplify
@@ -44,6 +44,7 @@ from ..stage_edits import (
     with_stages,
 )
 from .toom_cook import Matrix, toom_cook
+from .winograd_numbers import Numbers, floats, integers
 
 # Outputs of a tile in one direction -> where data and filter are evaluated, beside infinity. Of the points for 4 outputs with
 # as many zeros in the matrices these have the least errors: over the points 0, 1, -1, 2, -2 of Lavin and Gray a half in the
@@ -83,15 +84,35 @@ def winograd(program: Program, stage: str, rows: str, columns: str, tile: int = 
     chooses. Where its axes stand in another order it takes its elements from NAME_checked, which has that of the others.
     Errors: ProgramError where the stage is no such convolution.
     """
-    return _Winograd(program, stage, rows, columns, tile).program()
+    found = find_stage(program, stage)
+    if not found.bodies[0].dtype.is_float:
+        raise refuse(found, "this stage is no 3x3 convolution of stride 1", expected="floating-point data")
+    return _Winograd(program, found, rows, columns, tile).program()
+
+
+def winograd_integers(program: Program, stage: str, rows: str, columns: str) -> Program:
+    """The same of products of bytes that are summed in i32, F(2x2, 3x3), and exact.
+
+    The filter's matrix is taken twice in each direction, so that all coefficients are whole numbers, and NAME_fast is 4 times
+    the sum. That is known modulo 2^32, and divided by 4 where it fits. Transformed data and filters are halves, so NAME_columns,
+    NAME_data and NAME_filter are i16, and NAME_products sums products of these in i32. Nothing is uneven: the stage itself
+    divides, or, where its axes stand in another order, NAME_checked does.
+
+    Errors: ProgramError where the stage is no such convolution, or where the types and constants of the program do not tell
+    that all these numbers fit.
+    """
+    found = find_stage(program, stage)
+    if found.bodies[0].dtype != i32:
+        raise refuse(found, "this stage is no 3x3 convolution of stride 1", expected="sums of products in i32")
+    return _Winograd(program, found, rows, columns, 2).program()
 
 
 class _Winograd:
     """Takes one convolution apart and puts it together again."""
 
-    def __init__(self, program: Program, stage: str, rows: str, columns: str, tile: int) -> None:
+    def __init__(self, program: Program, stage: Stage, rows: str, columns: str, tile: int) -> None:
         self._program = program
-        self._stage = find_stage(program, stage)
+        self._stage = stage
         if tile not in POINTS:
             raise refuse(self._stage, "unknown tile of winograd", expected="2 or 4", found=str(tile))
         self._tile = tile
@@ -105,7 +126,8 @@ class _Winograd:
         filter_axes = {name for part in self._filter for name in variables(part)}
         if not self._filter or not windows <= filter_axes:
             raise self._refused("one factor that reads the filter at both windows")
-        self._dtype: DType = self._stage.bodies[0].dtype
+        self._matrices = toom_cook(POINTS[tile], tile, 3)
+        self._numbers = self._find_numbers()
         self._y, self._x = (Axis(self._fresh(name), self._points) for name in ("y", "x"))
         self._counts = tuple(-(-w.output.extent // tile) for w in self._windows)
         self._tiles = Axis(self._fresh("tiles"), self._counts[0] * self._counts[1])
@@ -114,20 +136,25 @@ class _Winograd:
 
     def program(self) -> Program:
         """The rewritten program."""
-        matrices = toom_cook(POINTS[self._tile], self._tile, 3)
+        matrices, numbers = self._matrices, self._numbers
         tables = [
-            self._table(name, rows)
-            for name, rows in (("data", matrices.data), ("filter", matrices.filter), ("result", matrices.result))
+            self._table("data", matrices.data, numbers.parts),
+            self._table("filter", matrices.filter, numbers.parts, numbers.scale),
+            self._table("result", matrices.result, numbers.sums),
         ]
         lines = self._column_stage(tables[0].tensor)
         data = self._data_stage(tables[0].tensor, lines)
         filters = self._filter_stage(tables[1].tensor)
         products = self._product_stage(data, filters)
         half, fast = self._fast_stages(tables[2].tensor, products)
-        uneven, gauge = self._uneven_stages(), self._gauge_stage()
-        made = (lines, data, filters, products, *uneven, gauge, half, fast, *self._choosing(fast, uneven[-1], gauge))
+        made = (lines, data, filters, products, *self._finished(half, fast))
         extended = replace(self._program, tables=(*self._program.tables, *tables))
         return with_stages(extended, {self._stage.name: made})
+
+    def _find_numbers(self) -> Numbers:
+        if self._stage.bodies[0].dtype.is_float:
+            return floats(self._stage.bodies[0].dtype)
+        return integers(self._program, self._stage, product(self._data), product(self._filter), self._matrices)
 
     def _refused(self, expected: str) -> Exception:
         return refuse(self._stage, "this stage is no 3x3 convolution of stride 1", expected=expected)
@@ -169,12 +196,11 @@ class _Winograd:
                 if simplify(moved) != simplify(part):
                     raise self._refused(f"{window.output.name} and {window.window.name} used as their sum alone")
 
-    def _table(self, kind: str, rows: Matrix) -> Table:
+    def _table(self, kind: str, rows: Matrix, dtype: DType, scale: int = 1) -> Table:
         name = free_name(self._program, f"{self._stage.name}_{kind}_transform")
-        values = tuple(float(value) if self._dtype.is_float else int(value) for row in rows for value in row)
-        if not self._dtype.is_float:
-            raise self._refused("floating-point data: the transforms have fractions")
-        return Table(Tensor(name, self._dtype, (len(rows), len(rows[0]))), values)
+        values = [value * scale for row in rows for value in row]
+        numbers = tuple(float(value) if dtype.is_float else int(value) for value in values)
+        return Table(Tensor(name, dtype, (len(rows), len(rows[0]))), numbers)
 
     def _made(
         self, kind: str, axes: tuple[Axis, ...], body: Expr, reduction: tuple[Axis, ...], combiner: str = "sum"
@@ -191,7 +217,7 @@ class _Winograd:
         used = {name for part in self._data for name in variables(part)}
         outer, reduced = ([x for x in axes if x.name in used] for axes in (self._outer, self._reduced))
         axes = (self._y, *outer, self._tiles, b, *reduced)
-        data = self._data_at(rows, columns, (*axes, a))
+        data = self._data_at(rows, columns, (*axes, a)).cast(self._numbers.parts)
         return self._made("columns", axes, product([_at(transform, self._y, a), data]), (a,))
 
     def _data_at(self, rows: Expr, columns: Expr, axes: tuple[Axis, ...]) -> Expr:
@@ -238,14 +264,16 @@ class _Winograd:
         used = {name for part in self._filter for name in variables(part)}
         axes = (self._y, self._x, *(x for x in (*self._reduced, *self._outer) if x.name in used))
         r, s = (window.window for window in self._windows)
-        body = product([_at(transform, self._y, r), _at(transform, self._x, s), *self._filter])
+        filters = product(self._filter).cast(self._numbers.parts)
+        body = product([_at(transform, self._y, r), _at(transform, self._x, s), filters])
         return self._made("filter", axes, body, (r, s))
 
     def _product_stage(self, data: Stage, filters: Stage) -> Stage:
         """M[y, x, outer, tiles, outer of the filter] = sum[c](V * U), one matrix product for each y, x"""
         shared = [axis for axis in self._outer if axis in data.axes]
         axes = (self._y, self._x, *shared, self._tiles, *(axis for axis in self._outer if axis not in shared))
-        return self._made("products", axes, product([result_of(data), result_of(filters)]), self._reduced)
+        factors_ = [result_of(stage).cast(self._numbers.sums) for stage in (data, filters)]
+        return self._made("products", axes, product(factors_), self._reduced)
 
     def _fast_stages(self, transform: Tensor, products: Stage) -> tuple[Stage, Stage]:
         """H[x, p, tile column] = sum[y](A[p % m, y] * M at the tile of p) and the result at p, q: sum[x](A[q % m, x] * H at the
@@ -257,15 +285,22 @@ class _Winograd:
         axes = tuple(
             part for axis in products.axes[1:] for part in ((rows, across) if axis == self._tiles else (axis,))
         )
-        body = product([self._at_point(transform, rows, self._y), Read(products.name, place, self._dtype)])
+        body = product([self._at_point(transform, rows, self._y), Read(products.name, place, self._numbers.sums)])
         half = self._made("half", axes, body, (self._y,))
         place = tuple(columns.var // self._tile if axis == across else axis.var for axis in half.axes)
         axes = tuple(columns if axis == across else axis for axis in half.axes[1:])
-        body = product([self._at_point(transform, columns, self._x), Read(half.name, place, self._dtype)])
+        body = product([self._at_point(transform, columns, self._x), Read(half.name, place, self._numbers.sums)])
         return half, self._made("fast", axes, body, (self._x,))
 
     def _at_point(self, transform: Tensor, position: Axis, point: Axis) -> Read:
         return Read(transform.name, (position.var % self._tile, point.var), transform.dtype)
+
+    def _finished(self, half: Stage, fast: Stage) -> tuple[Stage, ...]:
+        """What makes the results of the transformed products: of floats a choice, of integers a quotient."""
+        if self._numbers.sums.is_float:
+            uneven, gauge = self._uneven_stages(), self._gauge_stage()
+            return *uneven, gauge, half, fast, *self._choosing(fast, uneven[-1], gauge)
+        return half, fast, *self._ordered(fast, result_of(fast) // self._numbers.scale**2)
 
     # Tiles that are summed as they stood
 
@@ -292,7 +327,7 @@ class _Winograd:
         value = call("select", kept[0] & kept[1], value, identity_of("min", value))
         least = self._made("least", (*outer, row, column), value, (a, b), "min")
         top, bottom = (_point(stage, outer, row.var, column.var) for stage in (most, least))
-        even = call("select", top <= bottom * UNEVEN, top, Const(float("inf"), self._dtype))
+        even = call("select", top <= bottom * UNEVEN, top, Const(float("inf"), self._numbers.sums))
         return pixels, seen, most, least, self._made("spread", (*outer, row, column), even, ())
 
     def _gauge_stage(self) -> Stage:
@@ -303,22 +338,25 @@ class _Winograd:
         return self._made("gauge", axes, call("abs", product(self._filter)) * GAUGE, reduction, "max")
 
     def _choosing(self, fast: Stage, spread: Stage, gauge: Stage) -> tuple[Stage, ...]:
-        """E[n, p, q, o] = the terms of results of uneven tiles; the results, in the order of the others and in their own"""
+        """E[n, p, q, o] = the terms of results of uneven tiles; the results"""
         stage, axes = self._stage, fast.axes
         rows, columns = (window.output.var // self._tile for window in self._windows)
         outer = tuple(axis for axis in self._outer if axis in axes and axis in spread.axes)
         here = tuple(axis.var for axis in axes)
-        found = Read(fast.name, here, self._dtype)
+        found = Read(fast.name, here, self._numbers.sums)
         even = call("abs", _point(spread, outer, rows, columns)) < HUGE
         even = even & (call("abs", _point(gauge, gauge.axes)) < HUGE)
         term = call("select", ~even, stage.bodies[0], identity_of("sum", stage.bodies[0]))
         exact = self._made("exact", axes, term, stage.reduction)
-        chosen = call("select", even, found, Read(exact.name, here, self._dtype))
-        if axes == stage.axes:
-            return exact, replace(stage, bodies=(chosen,), reduction=(), combiner=None)
-        checked = self._made("checked", axes, chosen, ())
-        last = replace(stage, bodies=(Read(checked.name, here, self._dtype),), reduction=(), combiner=None)
-        return exact, checked, last
+        return exact, *self._ordered(fast, call("select", even, found, Read(exact.name, here, self._numbers.sums)))
+
+    def _ordered(self, fast: Stage, result: Expr) -> tuple[Stage, ...]:
+        """The results, in the order of the others and in their own."""
+        stage = self._stage
+        if fast.axes == stage.axes:
+            return (replace(stage, bodies=(result,), reduction=(), combiner=None),)
+        checked = self._made("checked", fast.axes, result, ())
+        return checked, replace(stage, bodies=(result_of(checked),), reduction=(), combiner=None)
 
 
 def _at(tensor: Tensor, first: Axis, second: Axis) -> Read:

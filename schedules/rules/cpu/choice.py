@@ -1,4 +1,4 @@
-"""The choice rule: a stage that chooses between the results of a transform and sums that stand in for them takes both in.
+"""The choice rule: a stage that finishes a transform, or chooses between its results and sums that stand in for them, takes all in.
 
     y[p, q, o] = select(ordinary(p, q), fast[p, q, o], exact[p, q, o])        fast a transform, exact by tensor/exceptional.py
 
@@ -28,14 +28,15 @@ from .tile import ROWS_AT_MOST, UNROLL_AT_MOST, VECTORS_AT_MOST, Parts, can_tile
 from .transform import fed_at, transform_of, with_feeder, written_out
 
 
-def _chooses_transform(program: Program, stage: Stage, taken: Set[str]) -> Stage | None:
-    """Returns the transform between whose results and stand-in sums a pointwise stage chooses, in their order."""
+def _finished_transform(program: Program, stage: Stage, taken: Set[str]) -> Stage | None:
+    """Returns the transform that a pointwise stage finishes in its order, or between whose results and stand-in sums it
+    chooses."""
 
     def fits(read: Read, producer: Stage) -> bool:
         return identity_read(read, stage) and transform_of(program, producer) is not None
 
     found = finished(program, stage, taken, fits)
-    return found if found is not None and len(_stand_ins(program, stage)) == 1 else None
+    return found if found is not None and len(_stand_ins(program, stage)) <= 1 else None
 
 
 def _stand_ins(program: Program, stage: Stage) -> list[str]:
@@ -49,29 +50,29 @@ def _stand_ins(program: Program, stage: Stage) -> list[str]:
 
 
 def _matches(program: Program, stage: Stage, decided: Decided) -> str | None:
-    chosen = _chooses_transform(program, stage, decided.taken)
+    chosen = _finished_transform(program, stage, decided.taken)
     return None if chosen is None else chosen.name
 
 
 def _apply(s: Schedule, root: str, transform: str, decided: Decided) -> set[str]:
-    """Schedules a stage that chooses, with the transform and the sums that it chooses between."""
+    """Schedules a stage that finishes a transform, or chooses between this and sums, with these."""
     found, feeder = with_feeder(s.program, transform, decided.taken)
-    (exact,) = _stand_ins(s.program, s.program.stage(root))
+    exact = _stand_ins(s.program, s.program.stage(root))
     band = None if feeder is None else _band_of(s.program, transform, feeder, found.written, decided.taken)
     band = band if band is not None and s.variant(f"{root} in bands", [False, True]) else None
     stage, names = s.stage(root), [axis.name for axis in s.program.stage(transform).axes]
     loops = dict(zip(names, stage.axes, strict=True))
-    vectors = s.split(loops.pop(found.vector), s.lanes(stage.definition.tensors[0].dtype))
+    vectors = s.split(loops.pop(found.vector), s.lanes(s.program.stage(transform).tensors[0].dtype))
     bands, around, inside = _cut(s, root, loops, found.written, band)
     s.reorder(*bands, *around, vectors[0], *inside.values(), vectors[1])
     s.unroll(*inside.values())
     s.vectorize(vectors[1])
     s.parallel(*(bands or around))
-    for name in (exact, transform):
+    for name in (*exact, transform):
         _at_a_tile(
             s, s.compute_at(name, vectors[0]), [names.index(n) for n in (*inside, found.vector)], name == transform
         )
-    taken = {root, transform, exact} | fed_at(s, feeder, vectors[0])
+    taken = {root, transform, *exact} | fed_at(s, feeder, vectors[0])
     return taken if band is None else taken | _in_a_band(s, band, bands[-1])
 
 

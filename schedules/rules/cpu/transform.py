@@ -15,7 +15,9 @@ from functools import lru_cache
 from math import prod
 
 from ....common.errors import ProgramError
-from ....tensor.dtype import f32, f64
+from ....targets.matrix_instructions import InstructionScope, MatrixInstruction, vector_instruction
+from ....tensor.dots import DOTS
+from ....tensor.dtype import f32, f64, i32
 from ....tensor.expr import Const, Op, Read, Var, variables
 from ....tensor.indices.affine import affine
 from ....tensor.program import Program, Stage
@@ -27,9 +29,28 @@ from ..rule import Decided, Rule, nests_of_their_own
 from .window import window_of
 
 TILES = (4, 2)  # outputs in each direction of a tile of a fast convolution
+TILES_OF_INTEGERS = (2,)  # the same of bytes
+QUADS, PAIRS = DOTS["quad_dot"], DOTS["pair_dot"]
 EXACT = (f32, f64)  # dtypes whose tolerance the errors of fast convolutions stay within
 DEPTH_AT_LEAST = 16  # terms of the products of a fast convolution that pay for its transforms
 TERMS_AT_MOST = 1500  # written out in one transform
+
+
+@dataclass(frozen=True, slots=True)
+class FastWindow:
+    """A sum over a window that a rewrite does with fewer products: the outputs that its tiles may have in each direction, and
+    the two axes that slide."""
+
+    rewrite: str
+    tiles: tuple[int, ...]
+    stage: str
+    rows: str
+    columns: str
+
+    def arguments(self, tile: int) -> dict[str, object]:
+        """Returns the arguments of the rewrite."""
+        sizes = {"tile": tile} if self.rewrite == "winograd" else {}
+        return {"stage": self.stage, "rows": self.rows, "columns": self.columns, **sizes}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,39 +104,51 @@ def _found_by(index: object) -> tuple[str, int] | None:
 
 def _prepare(s: Schedule, decided: Decided) -> Decided:
     if decided.fast:
-        _rewrite(s)
+        _rewrite(s, decided.instructions)
     return decided
 
 
-def _rewrite(s: Schedule) -> None:
+def _rewrite(s: Schedule, instructions: tuple[MatrixInstruction, ...]) -> None:
     """Makes, perhaps, a fast convolution. Then turns all transforms so that their vectors lie along memory."""
     for stage in s.program.stages:
-        axes = _fast(s.program, stage) if s.allows("winograd") else None
-        if axes is not None:
-            tile = s.variant(f"{stage.name} fast", [0, *TILES])
+        found = _fast(s.program, stage, _multiplies_halves(instructions))
+        if found is not None and s.allows(found.rewrite):
+            tile = s.variant(f"{stage.name} fast", [0, *found.tiles])
             if tile:
-                s.rewrite("winograd", stage=stage.name, rows=axes[0], columns=axes[1], tile=tile)
+                s.rewrite(found.rewrite, **found.arguments(tile))
             break
     while _turn_one(s):
         pass
 
 
+def _multiplies_halves(instructions: tuple[MatrixInstruction, ...]) -> bool:
+    """Says whether the target multiplies words of halves, and of bytes none or no faster ones: these are widened anyway."""
+    if any(row.scope is InstructionScope.TILES for row in instructions):
+        return False
+    bytes_, halves = (vector_instruction(instructions, dot.left, dot.right) for dot in (QUADS, PAIRS))
+    return halves is not None and bytes_ is None
+
+
 @lru_cache(maxsize=64)  # each combination of variants asks again
-def _fast(program: Program, stage: Stage) -> tuple[str, str] | None:
-    """Returns the two axes that slide, where a fast convolution applies and may pay."""
+def _fast(program: Program, stage: Stage, halves: bool) -> FastWindow | None:
+    """Returns a fast convolution that applies and may pay. `halves`: whether sums of bytes are sums of halves."""
     window = window_of(program, stage)
-    if window is None or window.lines is None or len(stage.reduction) < 3 or stage.tensors[0].dtype not in EXACT:
+    if window is None or window.lines is None or len(stage.reduction) < 3:
         return None
     depth = prod(a.extent for a in stage.reduction if a.name in window.depth)
     if depth < DEPTH_AT_LEAST or stage.axis(window.vector).extent < DEPTH_AT_LEAST:
         return None
+    if stage.tensors[0].dtype in EXACT:
+        found = FastWindow("winograd", TILES, stage.name, window.lines, window.rows)
+    elif halves and stage.tensors[0].dtype == i32:
+        found = FastWindow("winograd_integers", TILES_OF_INTEGERS, stage.name, window.lines, window.rows)
+    else:
+        return None
     try:
-        apply_rewrite(
-            program, "winograd", {"stage": stage.name, "rows": window.lines, "columns": window.rows, "tile": 2}
-        )
+        apply_rewrite(program, found.rewrite, found.arguments(found.tiles[-1]))
     except ProgramError:
         return None
-    return window.lines, window.rows
+    return found
 
 
 def _turn_one(s: Schedule) -> bool:
