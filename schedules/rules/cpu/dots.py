@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ....targets.matrix_instructions import MatrixInstruction, vector_instruction
+from ....targets.matrix_instructions import InstructionScope, MatrixInstruction, vector_instruction
 from ....tensor.dots import DOTS as DOTS_OF_WORDS
 from ....tensor.dots import SMALL, Dot
 from ....tensor.dtype import i8
@@ -30,7 +30,12 @@ LEAST_DEPTH = 16  # elements from which on making words of them may pay
 LEAST_USES = 8  # of each element of an operand that is no constant
 LEAST_USES_CROSSED = 32  # of each word, so that memory bounds nothing, and the sum of its own products counts little
 WORDS_ADDED = (4, 2)  # words of bytes of which sums are added as halves
-PAIRS = DOTS_OF_WORDS["pair_dot"]
+QUADS, PAIRS = DOTS_OF_WORDS["quad_dot"], DOTS_OF_WORDS["pair_dot"]
+
+
+@dataclass(frozen=True, slots=True)
+class WordsAsked:
+    """Notes that another rule has made a sum of halves, which only pays in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +54,19 @@ class Found:
         return {**arguments, "moved": self.moved} if self.moved else arguments
 
 
+def multiplies_halves_alone(instructions: tuple[MatrixInstruction, ...]) -> bool:
+    """Says whether a target multiplies words of halves, and bytes of any size no other way: fewer products of halves are fewer
+    instructions then."""
+    if any(row.scope is InstructionScope.TILES for row in instructions):
+        return False
+    quads, pairs = (vector_instruction(instructions, dot.left, dot.right) for dot in (QUADS, PAIRS))
+    return pairs is not None and quads is None
+
+
 def _prepare(s: Schedule, decided: Decided) -> Decided:
     if not decided.instructions or _next(s, decided.instructions) is None:
         return decided
-    if not s.variant("dots", [True, False]):
+    if decided.fact(WordsAsked) is None and not s.variant("dots", [True, False]):
         return replace(decided, few=True)  # it is a way out, of which the usual structures will do
     bytes_ = _has_bytes(s, decided.instructions) and s.variant("bytes", [True, False])
     while (found := _next(s, decided.instructions)) is not None:

@@ -15,8 +15,6 @@ from functools import lru_cache
 from math import prod
 
 from ....common.errors import ProgramError
-from ....targets.matrix_instructions import InstructionScope, MatrixInstruction, vector_instruction
-from ....tensor.dots import DOTS
 from ....tensor.dtype import f32, f64, i32
 from ....tensor.expr import Const, Op, Read, Var, variables
 from ....tensor.indices.affine import affine
@@ -26,11 +24,12 @@ from ...access import depends, element_stride, output_stride, plain_dimension
 from ...prepared import constant_tensors
 from ...schedule import LoopHandle, Schedule, StageHandle
 from ..rule import Decided, Rule, nests_of_their_own
+from .dots import WordsAsked, multiplies_halves_alone
 from .window import window_of
 
 TILES = (4, 2)  # outputs in each direction of a tile of a fast convolution
 TILES_OF_INTEGERS = (2,)  # the same of bytes
-QUADS, PAIRS = DOTS["quad_dot"], DOTS["pair_dot"]
+INTEGERS = "winograd_integers"
 EXACT = (f32, f64)  # dtypes whose tolerance the errors of fast convolutions stay within
 DEPTH_AT_LEAST = 16  # terms of the products of a fast convolution that pay for its transforms
 TERMS_AT_MOST = 1500  # written out in one transform
@@ -49,7 +48,7 @@ class FastWindow:
 
     def arguments(self, tile: int) -> dict[str, object]:
         """Returns the arguments of the rewrite."""
-        sizes = {"tile": tile} if self.rewrite == "winograd" else {}
+        sizes = {} if self.rewrite == INTEGERS else {"tile": tile}
         return {"stage": self.stage, "rows": self.rows, "columns": self.columns, **sizes}
 
 
@@ -103,35 +102,27 @@ def _found_by(index: object) -> tuple[str, int] | None:
 
 
 def _prepare(s: Schedule, decided: Decided) -> Decided:
-    if decided.fast:
-        _rewrite(s, decided.instructions)
-    return decided
+    return _rewritten(s, decided) if decided.fast else decided
 
 
-def _rewrite(s: Schedule, instructions: tuple[MatrixInstruction, ...]) -> None:
+def _rewritten(s: Schedule, decided: Decided) -> Decided:
     """Makes, perhaps, a fast convolution. Then turns all transforms so that their vectors lie along memory."""
     for stage in s.program.stages:
-        found = _fast(s.program, stage, _multiplies_halves(instructions))
+        found = _fast(s.program, stage, multiplies_halves_alone(decided.instructions))
         if found is not None and s.allows(found.rewrite):
             tile = s.variant(f"{stage.name} fast", [0, *found.tiles])
             if tile:
                 s.rewrite(found.rewrite, **found.arguments(tile))
+                decided = decided.noting(WordsAsked()) if found.rewrite == INTEGERS else decided
             break
     while _turn_one(s):
         pass
-
-
-def _multiplies_halves(instructions: tuple[MatrixInstruction, ...]) -> bool:
-    """Says whether the target multiplies words of halves, and of bytes none or no faster ones: these are widened anyway."""
-    if any(row.scope is InstructionScope.TILES for row in instructions):
-        return False
-    bytes_, halves = (vector_instruction(instructions, dot.left, dot.right) for dot in (QUADS, PAIRS))
-    return halves is not None and bytes_ is None
+    return decided
 
 
 @lru_cache(maxsize=64)  # each combination of variants asks again
 def _fast(program: Program, stage: Stage, halves: bool) -> FastWindow | None:
-    """Returns a fast convolution that applies and may pay. `halves`: whether sums of bytes are sums of halves."""
+    """Returns a fast convolution that applies and may pay. `halves`: whether bytes are multiplied as halves."""
     window = window_of(program, stage)
     if window is None or window.lines is None or len(stage.reduction) < 3:
         return None
@@ -141,7 +132,7 @@ def _fast(program: Program, stage: Stage, halves: bool) -> FastWindow | None:
     if stage.tensors[0].dtype in EXACT:
         found = FastWindow("winograd", TILES, stage.name, window.lines, window.rows)
     elif halves and stage.tensors[0].dtype == i32:
-        found = FastWindow("winograd_integers", TILES_OF_INTEGERS, stage.name, window.lines, window.rows)
+        found = FastWindow(INTEGERS, TILES_OF_INTEGERS, stage.name, window.lines, window.rows)
     else:
         return None
     try:
