@@ -94,9 +94,8 @@ def winograd_integers(program: Program, stage: str, rows: str, columns: str) -> 
     """The same of products of bytes that are summed in i32, F(2x2, 3x3), and exact.
 
     The filter's matrix is taken twice in each direction, so that all coefficients are whole numbers, and NAME_fast is 4 times
-    the sum. That is known modulo 2^32, and divided by 4 where it fits. Transformed data and filters are halves, so NAME_columns,
-    NAME_data and NAME_filter are i16, and NAME_products sums products of these in i32. Nothing is uneven: the stage itself
-    divides, or, where its axes stand in another order, NAME_checked does.
+    the sum (winograd_numbers.py). NAME_columns, NAME_data and NAME_filter are i16, and NAME_products sums products of these in
+    i32. Nothing is uneven: the stage itself divides, or, where its axes stand in another order, NAME_checked does.
 
     Errors: ProgramError where the stage is no such convolution, or where the types and constants of the program do not tell
     that all these numbers fit.

@@ -1,4 +1,4 @@
-"""The choice rule: a stage that finishes a transform, or chooses between its results and sums that stand in for them, takes all in.
+"""The choice rule: a stage that finishes a transform, or chooses between it and sums that stand in for it, takes these in.
 
     y[p, q, o] = select(ordinary(p, q), fast[p, q, o], exact[p, q, o])        fast a transform, exact by tensor/exceptional.py
 

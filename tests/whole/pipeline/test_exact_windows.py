@@ -1,5 +1,5 @@
-"""3x3 windows of bytes with fewer products: where they are offered, what is predicted of them, and compiled code that is right to
-the last bit, of sizes that nothing divides."""
+"""3x3 windows of bytes with fewer products: where they are offered, what is predicted of them, and compiled code of sizes that
+nothing divides, which is right to the last bit."""
 
 from __future__ import annotations
 
