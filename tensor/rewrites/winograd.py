@@ -43,8 +43,7 @@ from ..stage_edits import (
     shape_of,
     with_stages,
 )
-from .toom_cook import Matrix, toom_cook
-from .winograd_numbers import Numbers, floats, integers
+from .toom_cook import Matrix, Numbers, floats, integers, toom_cook
 
 # Outputs of a tile in one direction -> where data and filter are evaluated, beside infinity. Of the points for 4 outputs with
 # as many zeros in the matrices these have the least errors: over the points 0, 1, -1, 2, -2 of Lavin and Gray a half in the
@@ -94,7 +93,7 @@ def winograd_integers(program: Program, stage: str, rows: str, columns: str) -> 
     """The same of products of bytes that are summed in i32, F(2x2, 3x3), and exact.
 
     The filter's matrix is taken twice in each direction, so that all coefficients are whole numbers, and NAME_fast is 4 times
-    the sum (winograd_numbers.py). NAME_columns, NAME_data and NAME_filter are i16, and NAME_products sums products of these in
+    the sum (toom_cook.py). NAME_columns, NAME_data and NAME_filter are i16, and NAME_products sums products of these in
     i32. Nothing is uneven: the stage itself divides, or, where its axes stand in another order, NAME_checked does.
 
     Errors: ProgramError where the stage is no such convolution, or where the types and constants of the program do not tell
