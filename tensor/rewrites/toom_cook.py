@@ -96,5 +96,5 @@ def integers(program: Program, stage: Stage, data: Expr, filters: Expr, matrices
 
 
 def _growth(matrix: Matrix) -> Fraction:
-    """How many times as large a transform in one direction makes numbers at most."""
+    """The most times by which a transform in one direction makes numbers larger."""
     return max(sum(map(abs, row), Fraction(0)) for row in matrix)

@@ -294,7 +294,7 @@ class _Winograd:
         return Read(transform.name, (position.var % self._tile, point.var), transform.dtype)
 
     def _finished(self, half: Stage, fast: Stage) -> tuple[Stage, ...]:
-        """What makes the results of the transformed products: of floats a choice, of integers a quotient."""
+        """The stages that make results of the transformed products: of floats by a choice, of integers by a quotient."""
         if self._numbers.sums.is_float:
             uneven, gauge = self._uneven_stages(), self._gauge_stage()
             return *uneven, gauge, half, fast, *self._choosing(fast, uneven[-1], gauge)
