@@ -28,6 +28,9 @@ ROWS = 4096  # candidates at a time: what is alive stays in the second-level cac
 FUNCTIONS = (np.where, np.interp)  # that are no ufuncs, and work row by row
 
 ArrayOperation = Callable[..., Any]
+_NEUTRAL: Mapping[ArrayOperation, float] = {np.add: 0.0, np.subtract: 0.0, np.multiply: 1.0, np.true_divide: 1.0}
+_EITHER = (np.add, np.multiply)  # of which the left operand may be neutral
+_ARITHMETIC = (np.add, np.subtract, np.multiply, np.minimum, np.maximum, np.ceil, np.power, np.negative, np.where)
 RecordedStep = tuple[ArrayOperation | None, tuple[object, ...]]  # of no operation: the tunables
 Tunables = tuple[int, ...]  # by number, ascending
 
@@ -43,11 +46,12 @@ def _backward(operation: ArrayOperation) -> Callable[[Column, object], Any]:
 class Column:
     """Numbers that are not known yet, one for each candidate. Operators and NumPy's functions take it as they take an array."""
 
-    __slots__ = ("number", "recording")
+    __slots__ = ("number", "real", "recording")
 
-    def __init__(self, recording: Recording, number: int) -> None:
+    def __init__(self, recording: Recording, number: int, real: bool = False) -> None:
         self.recording = recording
         self.number = number
+        self.real = real  # known to be float64
 
     __add__, __radd__ = _forward(np.add), _backward(np.add)
     __sub__, __rsub__ = _forward(np.subtract), _backward(np.subtract)
@@ -107,13 +111,40 @@ class Recording:
         key = (operation, *[o.number if type(o) is Column else _identity(o) for o in operands])
         found = self._done.get(key)
         if found is None:
-            found = self._done[key] = Column(self, len(self.steps))
-            self.steps.append((operation, operands))
+            same = _unchanged(operation, operands)
+            found = self._done[key] = self._new(operation, operands) if same is None else same
         return found
+
+    def _new(self, operation: ArrayOperation, operands: tuple[object, ...]) -> Column:
+        self.steps.append((operation, operands))
+        return Column(self, len(self.steps) - 1, _is_real(operation, operands))
 
     def player(self, results: Sequence[object]) -> Player:
         """Returns what gives these results (columns, or plain numbers) for any population."""
         return Player(self, results)
+
+
+def _unchanged(operation: ArrayOperation, operands: tuple[object, ...]) -> Column | None:
+    """Returns the operand that an operation gives back as it is: sums begin with 0.0, products with 1.0."""
+    neutral = _NEUTRAL.get(operation)
+    if neutral is None or len(operands) != 2:
+        return None
+    one, other = operands
+    if type(one) is Column:
+        return one if one.real and _is(other, neutral) else None
+    return other if operation in _EITHER and type(other) is Column and other.real and _is(one, neutral) else None
+
+
+def _is(operand: object, neutral: float) -> bool:
+    return isinstance(operand, float) and operand == neutral
+
+
+def _is_real(operation: ArrayOperation, operands: tuple[object, ...]) -> bool:
+    """Says whether a result is float64 for sure."""
+    if operation in (np.true_divide, np.interp):
+        return True
+    values = operands[1:] if operation is np.where else operands
+    return operation in _ARITHMETIC and any(o.real if type(o) is Column else isinstance(o, float) for o in values)
 
 
 def _identity(operand: object) -> object:

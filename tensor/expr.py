@@ -38,11 +38,12 @@ class Expr:
     None of it is compared, copied or pickled.
     """
 
-    __slots__ = ("_affine", "_hash", "_reach", "_size", "_variables")
+    __slots__ = ("_affine", "_hash", "_reach", "_simple", "_size", "_variables")
     dtype: DType
     _affine: Any
     _hash: int
     _reach: Any
+    _simple: Any
     _size: TreeSize
     _variables: frozenset[str]
 

@@ -34,7 +34,7 @@ def kernel_of(program: Program, members: Iterable[str], prepared: frozenset[str]
         for tensor in stage.tensors
         if tensor.name in program.outputs or any(c.name not in chosen for c in program.consumers[tensor.name])
     ]
-    return Program(tuple(inputs), tuple(stages), tuple(outputs), tuple(tables.values()))
+    return Program(tuple(inputs), tuple(stages), tuple(outputs), tuple(tables.values()), like=program)
 
 
 def _by_data_alone(name: str, stages: Sequence[Stage], known: AbstractSet[str]) -> bool:

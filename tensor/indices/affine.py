@@ -67,6 +67,23 @@ def _simplified_atom(atom: Expr, bounds: Bounds | None) -> Affine:
             inner = with_children(atom, tuple(simplify(child, bounds) for child in children(atom)))
             return affine(_fold_cast(inner) if isinstance(inner, Cast) else inner)
         return Affine(((atom, 1),), 0)
+    return _simplified_op(atom, bounds) if bounds is not None else _simplified_once(atom)
+
+
+def _simplified_once(atom: Op) -> Affine:
+    """Works as `_simplified_op` without bounds, and each node keeps what it becomes: indices that stages write into one another
+    hold those of all stages before. A node that stays as it is says so by None: it would hold itself."""
+    itself = Affine(((atom, 1),), 0)
+    try:
+        kept: Affine | None = atom._simple
+    except AttributeError:
+        found = _simplified_op(atom, None)
+        kept = None if found == itself else found
+        object.__setattr__(atom, "_simple", kept)
+    return itself if kept is None else kept
+
+
+def _simplified_op(atom: Op, bounds: Bounds | None) -> Affine:
     if atom.name == "select":
         folded = _fold_select(*(simplify(arg, bounds) for arg in atom.args), bounds=bounds)
         return affine(folded)

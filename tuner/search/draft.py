@@ -85,12 +85,20 @@ def _close(best: list[Scored], slack: float) -> list[bool]:
 
 
 def _descend(space: Space, rng: np.random.Generator, best: Scored, count: int, settings: Draft) -> Scored:
-    """One generation: `count` children of a sketch's best, and the best of all."""
+    """One generation: `count` children of a sketch's best, and the best of all.
+
+    Most children are copies of others, or of parents: nobody looks at these again.
+    """
     parents, prior = best
     chosen = take(parents, rng.integers(min(settings.parents, len(parents)), size=count))
-    children = mutate(space, rng, chosen, genes=settings.genes)
-    children = take(children, space.valid(children))
-    everyone = concatenate([parents, children])
-    times = np.concatenate([prior, prior_of(space, children)])
+    everyone = concatenate([parents, mutate(space, rng, chosen, genes=settings.genes)])
     first = np.unique(codes(space.config_spaces[parents.sketch], everyone.choices), return_index=True)[1]
+    new = first[first >= len(parents)]
+    children = take(everyone, new)
+    runs = np.ones(len(everyone), dtype=np.bool_)
+    runs[new] = space.valid(children)
+    times = np.full(len(everyone), np.nan)
+    times[: len(parents)] = prior
+    times[new[runs[new]]] = prior_of(space, take(children, runs[new]))
+    first = first[runs[first]]
     return _least(take(everyone, first), times[first], settings.keep)
