@@ -34,8 +34,8 @@ class Expr:
     """Base of all nodes. `dtype` is known for every node.
 
     Nodes never change, so what is asked of the same ones again and again stays with them: their hash, the names of their
-    variables, how many nodes and levels they have, their affine form (indices/forms.py) and range (indices/operator_ranges.py).
-    None of it is compared, copied or pickled.
+    variables, how many nodes and levels they have, their affine form (indices/forms.py), what they become when simplified
+    (indices/affine.py) and their range (indices/operator_ranges.py). None of it is compared, copied or pickled.
     """
 
     __slots__ = ("_affine", "_hash", "_reach", "_simple", "_size", "_variables")

@@ -91,13 +91,12 @@ def affine(expr: Expr) -> Affine:
     if type(expr) is not Op:
         return _affine(expr)
     try:
-        form: Affine = expr._affine
-        return form
+        kept: Affine | None = expr._affine
     except AttributeError:
         form = _affine(expr)
-        if expr.dtype == i64:  # any other is its own atom: it would hold itself
-            object.__setattr__(expr, "_affine", form)
-        return form
+        kept = None if form.terms and form.terms[0][0] is expr else form  # what is its own atom would hold itself
+        object.__setattr__(expr, "_affine", kept)
+    return Affine(((expr, 1),), 0) if kept is None else kept
 
 
 def _affine(expr: Expr) -> Affine:
@@ -225,7 +224,7 @@ def _with_normal_args(expr: Op) -> Op:
     args = tuple(to_expr(affine(a)) if a.dtype == i64 else a for a in expr.args)
     if expr.name in _COMMUTATIVE and order(args[0]) > order(args[1]):
         args = (args[1], args[0])
-    return Op(expr.name, args, i64)
+    return expr if args == expr.args else Op(expr.name, args, i64)
 
 
 def floor_divide(form: Affine, divisor: int) -> Affine:

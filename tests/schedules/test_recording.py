@@ -71,6 +71,28 @@ def test_equal_operations_are_one_and_the_truth_of_a_column_is_refused() -> None
         bool(a < 2)
 
 
+def test_what_changes_nothing_leaves_no_step() -> None:
+    """Sums begin with 0.0 and products with 1.0. A whole number times 1.0 is a float, and so a step."""
+    recording = Recording({"a": (1, 2, 3)})
+    whole = recording.columns()["a"]
+    real = 1.0 * whole
+    steps = len(recording.steps)
+    for same in (0.0 + real, real + 0.0, real - 0.0, 1.0 * real, real / 1.0, real.astype(np.float64)):
+        assert same is real
+    assert len(recording.steps) == steps
+    for other in (whole + 0.0, whole / 1.0, 0.0 - real, 1.0 / real, 1 * whole, (real > 1.0) * 1.0):
+        assert other is not real and other is not whole
+    choices = drawn(recording, 7)
+    wanted = np.array([1, 2, 3])[choices[:, 0]]
+    for found, one in zip(
+        recording.player([whole + 0.0, 0.0 - real, (real > 1.0) * 1.0]).play(choices),
+        [wanted + 0.0, 0.0 - wanted, (wanted > 1.0) * 1.0],
+        strict=True,
+    ):
+        np.testing.assert_array_equal(found, one)
+        assert found.dtype == one.dtype
+
+
 PROGRAMS = {
     "convolution": ops.conv2d(n=1, c=16, h=14, w=15, o=32, kernel=3, padding=1, constants=("W",)),
     "layer_norm": ops.layer_norm(100, 200),

@@ -6,12 +6,14 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tilesmith.tensor.dtype import bf16, boolean, f16, f32, i32, i64, u8
-from tilesmith.tensor.expr import Cast, Const, Expr, Op, Read, Var, binary, call, const
-from tilesmith.tensor.indices.affine import Affine, Known, affine, decide, interval, simplify, to_expr
+from tilesmith.tensor.expr import Cast, Const, Expr, Op, Read, Var, binary, call, const, substitute
+from tilesmith.tensor.indices import affine as rules
+from tilesmith.tensor.indices.affine import Affine, Bounds, Known, affine, decide, interval, simplify, to_expr
 
 i, j, k = Var("i"), Var("j"), Var("k")
 BOUNDS = {"i": (0, 5), "j": (-3, 4), "k": (2, 9)}
@@ -222,3 +224,27 @@ def test_literals_round_as_their_dtype() -> None:
     assert round_to(0.1, bf16) == 0.10009765625
     assert round_to(1e39, f32) == math.inf and round_to(-3.4e38 * 1.01, bf16) == -math.inf
     assert round_to(7, i32) == 7 and round_to(True, boolean) is True
+
+
+def test_what_is_written_into_indices_is_simplified_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stages that are written into one another make an index that holds those of all stages before."""
+    calls = 0
+    once = rules._simplified_op
+
+    def counted(atom: Op, bounds: Bounds | None) -> Affine:
+        nonlocal calls
+        calls += 1
+        return once(atom, bounds)
+
+    monkeypatch.setattr(rules, "_simplified_op", counted)
+
+    def looked_at(levels: int) -> int:
+        nonlocal calls
+        calls = 0
+        index: Expr = Var("i")
+        for _ in range(levels):
+            body = Op("min", (Var("i") + 1, Const(511, i64)), i64)
+            index = simplify(substitute(body, {"i": index}))
+        return calls
+
+    assert looked_at(80) <= 2 * looked_at(40) + 4
