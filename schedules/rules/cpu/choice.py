@@ -116,8 +116,8 @@ def _at_a_tile(s: Schedule, stage: StageHandle, places: list[int], written: bool
 
 @dataclass(frozen=True, slots=True)
 class _Band:
-    """What runs in a band: the transform of the `data`, and its `products` with the constant `filters`. `rows`: the axis of
-    the results along which bands follow one another."""
+    """Holds what runs in a band: the transform of the `data`, and its `products` with the constant `filters`. `rows`: the axis
+    of the results along which bands follow one another."""
 
     rows: str
     products: str
