@@ -20,11 +20,12 @@ from ....tensor.exceptional import exceptional_condition
 from ....tensor.expr import Read
 from ....tensor.program import Program, Stage
 from ...access import depends, finished, identity_read, plain_dimension
-from ...extents import Extent, ceildiv
+from ...extents import ceildiv
 from ...prepared import constant_tensors
 from ...schedule import LoopHandle, Schedule, StageHandle
 from ..rule import Decided, Rule
-from .tile import ROWS_AT_MOST, UNROLL_AT_MOST, VECTORS_AT_MOST, Parts, can_tile, is_streamed, parts_of, tiles_of_blocks
+from .register_tile import RegisterTile, register_tile
+from .tile import Parts, can_tile, is_streamed, parts_of, tiles_of_blocks
 from .transform import fed_at, transform_of, with_feeder, written_out
 
 
@@ -173,40 +174,33 @@ def _products(s: Schedule, band: _Band, at: LoopHandle) -> set[str]:
     name, parts = band.products, band.parts
     definition = s.program.stage(name)
     first = s.stage(name)
-    lanes = s.lanes(definition.tensors[0].dtype)
     points, along, depth = (
         first.along(definition, axis).extent for axis in (parts.rows or "", parts.vector, parts.depth)
     )
-    rows = s.factor(f"{name}.rows", points, at_most=ROWS_AT_MOST, default=6)
-    vectors = s.factor(f"{name}.vectors", ceildiv(along, lanes), at_most=VECTORS_AT_MOST, default=2)
-    s.require(
-        rows * vectors + vectors + 1 <= s.target("vector_registers"),
-        "accumulators, one row of vectors and a broadcast fit in the vector registers",
-    )
-    unroll = s.factor(f"{name}.unroll", depth, at_most=UNROLL_AT_MOST, default=4)
-    block = tiles_of_blocks(s, f"{name}.depth_blocks", depth, unroll, least=32)
+    tile = register_tile(s, name, points, along, depth, usual=2)
+    block = tiles_of_blocks(s, f"{name}.depth_blocks", depth, tile.unroll, least=32)
     stage = s.compute_at(name, at)
     loops = {axis.name: loop for axis, loop in zip(definition.all_axes, stage.loops, strict=True)}
     shared = [loops[axis] for axis in parts.others if not depends(band.filters, axis)]
     others = [loops[axis] for axis in parts.others if depends(band.filters, axis)]
-    sums = s.split(loops[parts.depth], block, unroll)
-    tiles = s.split(loops[parts.rows or ""], rows)
-    columns = s.split(loops[parts.vector], vectors, lanes)
+    sums = s.split(loops[parts.depth], block, tile.unroll)
+    tiles = s.split(loops[parts.rows or ""], tile.rows)
+    columns = s.split(loops[parts.vector], tile.vectors, tile.lanes)
     more = [loops[axis] for axis in parts.other_reductions]
     s.reorder(*others, sums[0], columns[0], *shared, tiles[0], *more, *sums[1:], tiles[1], *columns[1:])
     s.unroll(sums[2], tiles[1], columns[1])
     s.vectorize(columns[2])
-    packed = _packed(s, band, vectors, lanes)
+    packed = _packed(s, band, tile)
     s.bring(name, packed, columns[0], s.flag(f"{name}.bring"))
     return {name}
 
 
-def _packed(s: Schedule, band: _Band, vectors: Extent, lanes: Extent) -> str:
+def _packed(s: Schedule, band: _Band, tile: RegisterTile) -> str:
     """Copies the filters, once, in the order in which products read them; returns the copy."""
     made = s.copy(band.filters.tensor, band.products)
     along, deep = (plain_dimension(band.filters, axis) for axis in (band.parts.vector, band.parts.depth))
     assert along is not None and deep is not None
-    pieces = s.split(made.loops[along], vectors, lanes)
+    pieces = s.split(made.loops[along], tile.vectors, tile.lanes)
     others = [loop for n, loop in enumerate(made.loops) if n not in (along, deep)]
     s.reorder(*others, pieces[0], made.loops[deep], *pieces[1:])
     s.unroll(pieces[1])

@@ -20,7 +20,8 @@ from ...extents import Extent, ceildiv
 from ...prepared import constant_tensors
 from ...schedule import LoopHandle, Schedule, StageHandle
 from ..rule import Decided, Rule
-from .tile import AHEAD, CHUNK, ROWS_AT_MOST, UNROLL_AT_MOST, VECTORS_AT_MOST_ALONE
+from .register_tile import ROWS_AT_MOST, UNROLL_AT_MOST
+from .tile import AHEAD, CHUNK, VECTORS_AT_MOST_ALONE
 
 USES_AT_MOST = 64  # of each weight: beyond, making floats of all of them costs less than it saves
 LEAST_DEPTH = 16  # points of a group

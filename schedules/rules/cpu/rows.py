@@ -18,16 +18,14 @@ from ....common.remembered import remembered
 from ....tensor.indices.members import member_axes
 from ....tensor.program import Program, Stage
 from ...access import contiguous_axis, depends, element_stride, is_anchor, is_expensive, plain_dimension
-from ...extents import Extent, ceildiv
+from ...extents import ceildiv
 from ...schedule import LoopHandle, Schedule, StageHandle
 from ..row_groups import RowAxes, row_members
 from ..rule import Decided, Rule
+from .register_tile import UNROLL_AT_MOST, RegisterTile, register_tile
 from .tile import can_tile, parts_of
 from .transpose import contiguous_dimension, square
 
-ROWS_AT_MOST = 16
-VECTORS_AT_MOST = 6
-UNROLL_AT_MOST = 8
 BLOCK_AT_MOST = 64  # tiles of rows
 
 
@@ -108,26 +106,8 @@ def run_row_blocks(s: Schedule, members: list[str], at: LoopHandle) -> None:
         rows[name] = own if row is None else row
 
 
-@dataclass(frozen=True, slots=True)
-class _RegisterTile:
-    """The numbers of a register tile."""
-
-    rows: Extent
-    vectors: Extent
-    lanes: Extent
-    unroll: Extent
-
-
-def _tile(s: Schedule, stage: StageHandle, rows: LoopHandle, vector: LoopHandle, depth: LoopHandle) -> _RegisterTile:
-    name, lanes = stage.name, s.lanes(stage.definition.tensors[0].dtype)
-    height = s.factor(f"{name}.rows", s.most(rows), at_most=ROWS_AT_MOST, default=6)
-    width = s.factor(f"{name}.vectors", ceildiv(s.most(vector), lanes), at_most=VECTORS_AT_MOST, default=4)
-    s.require(
-        height * width + width + 1 <= s.target("vector_registers"),
-        "accumulators, one row of vectors and a broadcast fit in the vector registers",
-    )
-    unroll = s.factor(f"{name}.unroll", depth.extent, at_most=UNROLL_AT_MOST, default=4)
-    return _RegisterTile(height, width, lanes, unroll)
+def _tile(s: Schedule, stage: StageHandle, rows: LoopHandle, vector: LoopHandle, depth: LoopHandle) -> RegisterTile:
+    return register_tile(s, stage.name, s.most(rows), s.most(vector), depth.extent, usual=4)
 
 
 def _root(s: Schedule, stage: StageHandle, members: Sequence[str]) -> LoopHandle:
@@ -171,7 +151,7 @@ def _product(s: Schedule, stage: StageHandle, members: Sequence[str]) -> None:
     _pack(s, stage.name, parts.vector, parts.depth, tile, members)
 
 
-def _pack(s: Schedule, anchor: str, vector: str, depth: str, tile: _RegisterTile, members: Sequence[str]) -> None:
+def _pack(s: Schedule, anchor: str, vector: str, depth: str, tile: RegisterTile, members: Sequence[str]) -> None:
     """Turns an operand whose vectors lie along another dimension, in a nest of its own, once for all rows: one that none of
     the `members` makes block by block."""
     for read in s.program.stage(anchor).reads():

@@ -42,13 +42,11 @@ from ...extents import Extent, ceildiv
 from ...prepared import constant_tensors
 from ...schedule import LoopHandle, Schedule, StageHandle
 from ..rule import Decided, Rule
+from .register_tile import ROWS_AT_MOST, UNROLL_AT_MOST, VECTORS_AT_MOST, require_registers
 from .stream import FAR
 from .transpose import contiguous_dimension, square
 
-ROWS_AT_MOST = 16
-VECTORS_AT_MOST = 6
 VECTORS_AT_MOST_ALONE = 16  # of a tile of one row, whose vectors are all the independent sums there are
-UNROLL_AT_MOST = 8
 USES_AT_MOST = 16  # of each element of an operand, so that asking for it ahead is worth an instruction for each vector
 AHEAD = (0, 1024, 2048, 4096, 8192)  # bytes that these hints look ahead
 CHUNK = 256  # points of the depth that a thread packs at a time
@@ -179,10 +177,7 @@ class _Block:
         self.vectors = s.factor(f"{anchor}.vectors", columns, at_most=most, default=usual)
         self.lanes: Extent = lanes
         beside = 2 if widens_words(self.definition) else 1  # a product, too, where no vector is an operand in memory
-        s.require(
-            self.rows * self.vectors + self.vectors + beside <= s.target("vector_registers"),
-            "accumulators, one row of vectors and a broadcast fit in the vector registers",
-        )
+        require_registers(s, self.rows * self.vectors + self.vectors + beside)
         self.unroll = s.factor(f"{anchor}.unroll", self._extent(parts.depth), at_most=UNROLL_AT_MOST, default=4)
 
     def _extent(self, axis: str) -> Extent:

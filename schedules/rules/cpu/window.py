@@ -34,11 +34,10 @@ from ...extents import Extent, ceildiv
 from ...prepared import constant_tensors
 from ...schedule import LoopHandle, Schedule, StageHandle
 from ..rule import Rule, finishing, keeping, rewriting, scheduling
+from .register_tile import UNROLL_AT_MOST, VECTORS_AT_MOST, require_registers
 from .transpose import NARROWEST, square, square_side
 
 ROWS_AT_MOST = 28
-VECTORS_AT_MOST = 6
-UNROLL_AT_MOST = 8
 FEWEST_COLUMNS = 8  # points along the vector axis that are worth a vector
 # Elements of weights that come from beyond the second cache. In the order of reading, 3x3 weights of 512 x 512 channels on
 # 7 x 7 points take 1.0 ms instead of 1.34 (EPYC Zen 5, one thread, windows outside); those of 256 x 256 on 14 x 14 3% more.
@@ -186,10 +185,7 @@ class _Tiling:
         self.rows = s.factor(f"{anchor}.rows", rows, at_most=ROWS_AT_MOST, default=14)
         vectors = ceildiv(columns, self.lanes)
         self.vectors = s.factor(f"{anchor}.vectors", vectors, at_most=VECTORS_AT_MOST, default=2)
-        s.require(
-            self.rows * self.vectors + self.vectors * window.words[1] + window.words[0] <= s.target("vector_registers"),
-            "accumulators, one row of vectors and a broadcast fit in the vector registers",
-        )
+        require_registers(s, self.rows * self.vectors + self.vectors * window.words[1] + window.words[0])
         self.columns = s.factor(f"{anchor}.column_tiles", vectors, at_most=8, default=1)
         s.require(self.columns * self.vectors < vectors + self.vectors, "no more tiles than columns")
         self.reading: list[str] = []  # the reductions in the order of their loops
