@@ -7,17 +7,16 @@ from random import Random
 import numpy as np
 import pytest
 
-from helpers.lowering.sketches import random_sketch
+from helpers.lowering.sketches import random_sketch, tiled
 from helpers.lowering.truth import check_case
 from helpers.pipeline.candidates import complaint, random_config
 from tilesmith.common.errors import InternalError
 from tilesmith.schedules.boxes import BoxAxis, box_axes
 from tilesmith.schedules.schedule import Schedule, trace
-from tilesmith.schedules.sketch import Sketch, valid
+from tilesmith.schedules.sketch import valid
 from tilesmith.schedules.steps import stages
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
-from tilesmith.tensor.program import Program
 from tilesmith.tensor.text.canonical import canonical
 from tilesmith.tensor.text.parse import parse
 
@@ -56,20 +55,6 @@ CASES = [
     (LINEAR, (6, 10), {"t0": (5, 7)}),
     (THIRDS, (6,), {"t0": (5,), "t1": (12,)}),
 ]
-
-
-def tiled(program: Program, sizes: tuple[int, ...]) -> Sketch:
-    """All other stages in tiles of the last one."""
-
-    def template(s: Schedule) -> None:
-        *others, last = [stage.name for stage in s.program.stages]
-        pieces = [s.split(loop, size) for loop, size in zip(s.stage(last).loops, sizes, strict=True)]
-        s.reorder(*(outer for outer, _ in pieces), *(inner for _, inner in pieces))
-        for name in reversed(others):
-            s.compute_at(name, pieces[-1][0])
-
-    (sketch,) = trace(template, program, "tiles")
-    return sketch
 
 
 @pytest.mark.parametrize(("text", "sizes", "points"), CASES)

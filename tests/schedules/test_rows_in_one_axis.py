@@ -6,16 +6,13 @@ from random import Random
 
 import pytest
 
-from helpers.lowering.sketches import random_sketch
+from helpers.lowering.sketches import random_sketch, tiled
 from helpers.lowering.truth import check_case
 from tilesmith.codegen.lower import nest
 from tilesmith.common.errors import InternalError
 from tilesmith.schedules.boxes import BoxAxis, box_axes
-from tilesmith.schedules.schedule import Schedule, trace
-from tilesmith.schedules.sketch import Sketch
 from tilesmith.schedules.steps import stages
 from tilesmith.targets.target import parse_target
-from tilesmith.tensor.program import Program
 from tilesmith.tensor.text.canonical import canonical
 from tilesmith.tensor.text.parse import parse
 
@@ -46,20 +43,6 @@ CASES = [
     (HALVES, (2, 18, 2), {"t0": (18, 3), "t1": (18, 2)}),
     (IMAGES, (2, 4, 9), {"t0": (2, 10)}),
 ]
-
-
-def tiled(program: Program, sizes: tuple[int, ...]) -> Sketch:
-    """All other stages in tiles of the last one."""
-
-    def template(s: Schedule) -> None:
-        *others, last = [stage.name for stage in s.program.stages]
-        pieces = [s.split(loop, size) for loop, size in zip(s.stage(last).loops, sizes, strict=True)]
-        s.reorder(*(outer for outer, _ in pieces), *(inner for _, inner in pieces))
-        for name in reversed(others):
-            s.compute_at(name, pieces[-1][0])
-
-    (sketch,) = trace(template, program, "tiles")
-    return sketch
 
 
 @pytest.mark.parametrize(("text", "sizes", "points"), CASES)

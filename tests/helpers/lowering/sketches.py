@@ -1,4 +1,4 @@
-"""Random sketches: any steps, in any combination that the schedule language takes.
+"""Random sketches: any steps, in any combination that the schedule language takes; and all stages in tiles of the last one.
 
 A step that does not apply must say so with a ScheduleError; the random template then goes on without it.
 """
@@ -26,6 +26,20 @@ def random_sketch(program: Program, random: Random, lines: bool = False) -> Sket
     `lines`: rows may begin where lines of memory do, which takes trips that the analysis does not count.
     """
     (sketch,) = trace(lambda s: _Drawing(s, random, lines).schedule(), program, "random")
+    return sketch
+
+
+def tiled(program: Program, sizes: tuple[int, ...]) -> Sketch:
+    """All other stages in tiles of the last one."""
+
+    def template(s: Schedule) -> None:
+        *others, last = [stage.name for stage in s.program.stages]
+        pieces = [s.split(loop, size) for loop, size in zip(s.stage(last).loops, sizes, strict=True)]
+        s.reorder(*(outer for outer, _ in pieces), *(inner for _, inner in pieces))
+        for name in reversed(others):
+            s.compute_at(name, pieces[-1][0])
+
+    (sketch,) = trace(template, program, "tiles")
     return sketch
 
 
