@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 
+from ...common.cached import cached_property
 from ...schedules.access import is_anchor
 from ...tensor.indices.members import MEMBERS_AT_MOST
 from ...tensor.program import Program, Stage

@@ -21,6 +21,7 @@ from heapq import heappop, heappush
 from ...dtype import boolean, i64
 from ...expr import Cast, Expr, Op, Read, Var, const, substitute
 from ...indices.members import MEMBERS_AT_MOST
+from ...indices.operator_ranges import range_of
 from ...indices.scatter import scattered
 from ...program import Axis, Program, Stage, Tensor
 from ...stage_edits import find_stage, free_axis_name, free_name, map_reads, map_stage, refuse, shape_of
@@ -139,8 +140,7 @@ def _mirrored(value: Expr) -> Expr:
     """A value of which the least is the greatest of the other, and the other way round; done twice it is the value itself."""
     if value.dtype.is_float:
         return -value
-    top = -1 if value.dtype.kind.value == "signed" else 2**value.dtype.bits - 1
-    return Op("sub", (const(top, value.dtype), value), value.dtype)
+    return Op("sub", (const(sum(range_of(value.dtype)), value.dtype), value), value.dtype)
 
 
 def _merged(values: Sequence[Expr], member: Var) -> Expr:
