@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..schedules.extents import Extent, Sym
-from ..schedules.recording import Column
+from ..schedules.recording import Column, elementwise
 from ..tensor.expr import Cast, Expr, Op, Var, variables
 from ..tensor.indices.forms import affine, to_expr
 from ..tensor.indices.intervals import Bounds, interval_of_form
@@ -160,12 +160,8 @@ class Access:
             return float(line)
         if self.dense:
             return np.maximum(_product(extents) * self.element, float(line))
-        run, runs = self.runs(extents)
-        size = run * self.element
         alike = not self.strides or self.strides[-1] % line == 0  # all runs begin alike, mostly at the start of a line
-        size = np.ceil(size / line) * line if alike else size + (line - self.element)
-        # neighbouring short runs may lie in one line: never more than the whole tensor
-        return np.minimum(runs * size, _product(self.shape) * self.element + line)
+        return _lines_of_runs(line, self.element, alike, *extents, *self.shape)
 
     def pages(self, extents: list[Value]) -> Value:
         """Bytes of the pages of a box: those of its runs, or of all from its first to its last byte if that is less."""
@@ -173,25 +169,11 @@ class Access:
             return PAGE
         if self.dense:
             return np.ceil(_product(extents) * (self.element / PAGE)) * PAGE
-        run, runs = self.runs(extents)
-        apart = np.ceil(run * (self.element / PAGE)) * runs
-        reach = extents[-1]
-        step: Value = 1.0
-        for extent, inner in zip(reversed(extents[:-1]), reversed(self.shape[1:]), strict=True):
-            step = step * inner
-            reach = reach + (extent - 1.0) * step
-        return np.minimum(apart, np.ceil(reach * (self.element / PAGE))) * PAGE
+        return _pages_of_runs(self.element, *extents, *self.shape)
 
     def runs(self, extents: list[Value]) -> tuple[Value, Value]:
         """(elements of a contiguous run, number of runs) of a box of these extents."""
-        run = extents[-1]
-        runs: Value = 1.0
-        whole = run >= self.shape[-1]
-        for extent, full in zip(reversed(extents[:-1]), reversed(self.shape[:-1]), strict=True):
-            run = np.where(whole, run * extent, run)
-            runs = np.where(whole, runs, runs * extent)
-            whole = whole & (extent >= full)
-        return run, runs
+        return _runs(extents, self.shape)
 
     @property
     def pages_apart(self) -> float:
@@ -217,19 +199,62 @@ class Access:
 
     def crowding(self, extents: list[Value], line: int) -> Value:
         """Cache needed by the box over the bytes in it, >= 1: a page's worth of places over the places that its lines use."""
-        whole = extents[-1] >= self.shape[-1]
-        covered = np.minimum(np.ceil(extents[-1] * self.element / line) * line, PAGE)
-        for extent, full, stride in zip(
-            reversed(extents[:-1]), reversed(self.shape[:-1]), reversed(self.strides), strict=True
-        ):
-            places = np.minimum(extent, PAGE / gcd(stride, int(PAGE)))
-            covered = np.minimum(np.where(whole, covered * extent, covered * places), PAGE)
-            whole = whole & (extent >= full)
-        crowding: Value = PAGE / covered
-        return crowding
+        places = [PAGE / gcd(stride, int(PAGE)) for stride in self.strides]
+        return _crowding(line, self.element, *extents, *self.shape, *places)
 
 
-def _product(values: list[Value] | tuple[Value, ...]) -> Value:
+def _runs(extents: Sequence[Value], shape: Sequence[Value]) -> tuple[Value, Value]:
+    run = extents[-1]
+    runs: Value = 1.0
+    whole = run >= shape[-1]
+    for extent, full in zip(reversed(extents[:-1]), reversed(shape[:-1]), strict=True):
+        run = np.where(whole, run * extent, run)
+        runs = np.where(whole, runs, runs * extent)
+        whole = whole & (extent >= full)
+    return run, runs
+
+
+@elementwise
+def _lines_of_runs(line: int, element: int, alike: bool, *sizes: Value) -> Value:
+    """`sizes`: of the box, then of the storage."""
+    shape = sizes[len(sizes) // 2 :]
+    run, runs = _runs(sizes[: len(sizes) // 2], shape)
+    size = run * element
+    size = np.ceil(size / line) * line if alike else size + (line - element)
+    # neighbouring short runs may lie in one line: never more than the whole tensor
+    return np.minimum(runs * size, _product(shape) * element + line)
+
+
+@elementwise
+def _pages_of_runs(element: int, *sizes: Value) -> Value:
+    """`sizes`: of the box, then of the storage."""
+    extents, shape = sizes[: len(sizes) // 2], sizes[len(sizes) // 2 :]
+    run, runs = _runs(extents, shape)
+    apart = np.ceil(run * (element / PAGE)) * runs
+    reach = extents[-1]
+    step: Value = 1.0
+    for extent, inner in zip(reversed(extents[:-1]), reversed(shape[1:]), strict=True):
+        step = step * inner
+        reach = reach + (extent - 1.0) * step
+    return np.minimum(apart, np.ceil(reach * (element / PAGE))) * PAGE
+
+
+@elementwise
+def _crowding(line: int, element: int, *sizes: Value) -> Value:
+    """`sizes`: of the box, of the storage, then the places of lines for each dimension but the innermost."""
+    rank = (len(sizes) + 1) // 3
+    extents, shape, strided = sizes[:rank], sizes[rank : 2 * rank], sizes[2 * rank :]
+    whole = extents[-1] >= shape[-1]
+    covered = np.minimum(np.ceil(extents[-1] * element / line) * line, PAGE)
+    for extent, full, places in zip(reversed(extents[:-1]), reversed(shape[:-1]), reversed(strided), strict=True):
+        used = np.minimum(extent, places)
+        covered = np.minimum(np.where(whole, covered * extent, covered * used), PAGE)
+        whole = whole & (extent >= full)
+    crowding: Value = PAGE / covered
+    return crowding
+
+
+def _product(values: Sequence[Value]) -> Value:
     total: Value = 1.0
     for value in values:
         total = total * value

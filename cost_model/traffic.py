@@ -21,9 +21,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..schedules.hints import Streaming
 from ..schedules.loops import LoopKind
+from ..schedules.recording import elementwise, row_of
 from ..targets.target import Cache
 from .footprint import PAGE, Access, AxisSizes, Value, real
 from .levels import PARALLEL, Levels, StageLevels
@@ -88,29 +90,41 @@ class TrafficWalk:
     threads: Value = 1.0
     _boxes: dict[tuple[int, ...], tuple[Box, list[object]]] = field(default_factory=dict)
     _below: dict[tuple[object, ...], tuple[Value, list[object]]] = field(default_factory=dict)
-    _fill: list[Value] = field(default_factory=list)
+    _fill: Value = 0.0
     _visits: dict[str, Value] = field(default_factory=dict)
     _unseen: dict[str, Value] = field(default_factory=dict)
     _forgotten: dict[str, Value] = field(default_factory=dict)
     _left: dict[str, Value] = field(default_factory=dict)
     _abreast: dict[str, Value] = field(default_factory=dict)
     _streamed: dict[str, Value] = field(default_factory=dict)
+    _rooms: Value = 0.0
 
     def nest(self, root: StageLevels, inside: list[StageLevels], threads: Value) -> NestTraffic:
         """The traffic of one nest; `inside`: all its stages."""
         self.threads = threads
-        self._fill = [0.0 for _ in self.caches]
+        self._rooms = self._each_cache([cache.bytes for cache in self.caches]) / self._sharing(threads)
+        self._fill = self._each_cache([0.0 for _ in self.caches])
         self._visits, self._unseen, self._forgotten, self._left, self._abreast = {}, {}, {}, {}, {}
         streamed: dict[str, Value] = {}
         self._streamed = streamed
         for s in inside:
             if s.loops.hints.of(Streaming) and self._is_aligned(s):
                 streamed |= {a.tensor: real(s.loops.hints.streams) for a in s.writes}
-        moved = self._stage(root)
+        moved = {flow: self._rows(totals) for flow, totals in self._stage(root).items()}
         late, walks = self._waiting(moved, streamed)
-        return NestTraffic(
-            moved, self.boxes(root, 0), streamed, sum(self._visits.values(), 0.0), self._fill, late, walks, self._left
-        )
+        fill, collisions = self._rows(self._fill), sum(self._visits.values(), 0.0)
+        return NestTraffic(moved, self.boxes(root, 0), streamed, collisions, fill, late, walks, self._left)
+
+    def _each_cache(self, values: list[float]) -> NDArray[np.float64]:
+        """A row for each cache: what is calculated with it is calculated for all of them at once."""
+        return np.array(values, dtype=np.float64)[:, None]
+
+    def _sharing(self, threads: Value) -> Value:
+        """How many of the threads share one of the caches of each level."""
+        return np.minimum(threads, self._each_cache([float(cache.shared_by) for cache in self.caches]))
+
+    def _rows(self, values: Value) -> list[Value]:
+        return [row_of(values, number) for number in range(len(self.caches))]
 
     def _is_aligned(self, stage: StageLevels) -> bool:
         """Says whether stores of whole vectors may go past the caches: where rows are no multiples of a vector, lowering begins
@@ -186,9 +200,9 @@ class TrafficWalk:
 
     # ---- traffic -----------------------------------------------------------------------------------------------------
 
-    def _stage(self, stage: StageLevels) -> dict[Flow, list[Value]]:
-        """The flows of all runs of a stage."""
-        moved: dict[Flow, list[Value]] = {}
+    def _stage(self, stage: StageLevels) -> dict[Flow, Value]:
+        """The flows of all runs of a stage, a row for each cache."""
+        moved: dict[Flow, Value] = {}
         boxes = self.boxes(stage, stage.body)
         self._begin(stage, stage.body, accesses_at(stage, stage.body), boxes, moved)
         for level in range(stage.body, 0, -1):
@@ -204,14 +218,11 @@ class TrafficWalk:
             self._begin(stage, level - 1, late, boxes, moved)
         return moved
 
-    def _together(self, runs: Value, moved: dict[Flow, list[Value]], boxes: dict[str, Box]) -> None:
+    def _together(self, runs: Value, moved: dict[Flow, Value], boxes: dict[str, Box]) -> None:
         """Counts what several stages touch in one run of a level once, if it survives from the first to the last of them."""
-        working_set: Value = sum((box.moved for box in boxes.values()), 0.0)
-        for number, cache in enumerate(self.caches):
-            kept = survives(working_set / (cache.bytes / np.minimum(self.threads, float(cache.shared_by))))
-            for (tensor, _), totals in moved.items():
-                bound = np.minimum(runs * boxes[tensor].moved, totals[number])
-                totals[number] = totals[number] - kept * (totals[number] - bound)
+        kept = survives(_working_set(boxes) / self._rooms)
+        for flow, totals in moved.items():
+            moved[flow] = once_where(kept, runs * boxes[flow[0]].moved, totals)
 
     def _begin(
         self,
@@ -219,14 +230,15 @@ class TrafficWalk:
         level: int,
         accesses: list[Access],
         boxes: dict[str, Box],
-        moved: dict[Flow, list[Value]],
+        moved: dict[Flow, Value],
     ) -> None:
         """The flows of accesses at the innermost level where they happen."""
+        alike = self._each_cache([1.0 for _ in self.caches])
         for access in accesses:
             box, runs = boxes[access.tensor], stage.trips[level]
             for flow in ((access.tensor, False), (access.tensor, True))[: 2 if access.written else 1]:
                 if flow not in moved:
-                    moved[flow] = [runs * box.moved for _ in self.caches]
+                    moved[flow] = runs * box.moved * alike
             if level == stage.body:
                 share = _side_by_side(stage, access)
                 self._abreast[access.tensor] = np.maximum(self._abreast.get(access.tensor, 0.0), share)
@@ -239,27 +251,21 @@ class TrafficWalk:
         self,
         stage: StageLevels,
         level: int,
-        moved: dict[Flow, list[Value]],
+        moved: dict[Flow, Value],
         inside: dict[str, Box],
         outside: dict[str, Box],
     ) -> None:
         """Makes of the flows of a level those of the level around the loop that opens it."""
-        parallel = stage.loops.loops[level - 1].kind in PARALLEL
         runs = stage.trips[level - 1]
-        working_set: Value = sum((box.moved for box in inside.values()), 0.0)
-        once = {flow: runs * outside[flow[0]].moved for flow in moved}
-        for number, cache in enumerate(self.caches):
-            room = cache.bytes / np.minimum(self.threads, float(cache.shared_by))
-            share = working_set / room
-            kept = survives(share)
-            self._fill[number] = np.maximum(self._fill[number], np.where(share <= 1.0, share, 0.0))
-            apart = self._copies(cache, runs) if parallel else 1.0
-            for flow, totals in moved.items():
-                box, own = inside[flow[0]], kept
-                if box.crowding is not None:
-                    own = np.minimum(kept, survives(box.crowding * box.moved / room, SELF_FULL))
-                bound = np.minimum(once[flow] * apart, totals[number])
-                totals[number] = totals[number] - own * (totals[number] - bound)
+        share = _working_set(inside) / self._rooms
+        kept = survives(share)
+        self._fill = np.maximum(self._fill, np.where(share <= 1.0, share, 0.0))
+        apart = self._copies(runs) if stage.loops.loops[level - 1].kind in PARALLEL else 1.0
+        for flow, totals in moved.items():
+            box, own = inside[flow[0]], kept
+            if box.crowding is not None:
+                own = np.minimum(kept, survives(box.crowding * box.moved / self._rooms, SELF_FULL))
+            moved[flow] = once_where(own, runs * outside[flow[0]].moved * apart, totals)
         self._revisit(runs, [tensor for tensor, leaves in moved if not leaves], inside, outside)
 
     def _revisit(self, runs: Value, tensors: list[str], inside: dict[str, Box], outside: dict[str, Box]) -> None:
@@ -280,11 +286,16 @@ class TrafficWalk:
                 kept = survives(within / self.caches[0].bytes, SELF_FULL, COLLIDE_EMPTY)
                 parts += [(self._visits, kept), (self._forgotten, there)]
             for found, part in parts:
-                found[tensor] = found[tensor] - part * (found[tensor] - np.minimum(runs * around / PAGE, found[tensor]))
+                found[tensor] = once_where(part, runs * around / PAGE, found[tensor])
 
-    def _copies(self, cache: Cache, runs: Value) -> Value:
-        """Says how many caches of a level share one run of a parallel loop: what all threads read enters each of them."""
-        return np.maximum(self.threads / (float(cache.shared_by) * np.maximum(runs, 1.0)), 1.0)
+    def _copies(self, runs: Value) -> Value:
+        """Says how many caches of each level share one run of a parallel loop: what all threads read enters each of them."""
+        shared_by = self._each_cache([float(cache.shared_by) for cache in self.caches])
+        return np.maximum(self.threads / (shared_by * np.maximum(runs, 1.0)), 1.0)
+
+
+def _working_set(boxes: dict[str, Box]) -> Value:
+    return sum((box.moved for box in boxes.values()), 0.0)
 
 
 def _side_by_side(stage: StageLevels, access: Access) -> Value:
@@ -307,9 +318,16 @@ def accesses_at(stage: StageLevels, level: int) -> list[Access]:
     return [access for access in stage.accesses if not access.written or access.each_step]
 
 
+@elementwise
 def survives(share: Value, full: float = FULL, empty: float = EMPTY) -> Value:
     """The part of a working set that is still there on the next trip, from its size relative to the cache."""
     return np.minimum(np.maximum((empty - share) / (empty - full), 0.0), 1.0)
+
+
+@elementwise
+def once_where(kept: Value, once: Value, totals: Value) -> Value:
+    """What is fetched once instead of `totals` times where it was kept, and where that is less."""
+    return totals - kept * (totals - np.minimum(once, totals))
 
 
 def _union(a: Box, b: Box) -> Box:
@@ -319,7 +337,6 @@ def _union(a: Box, b: Box) -> Box:
     return Box(np.maximum(a.moved, b.moved), crowding, pages, max(a.apart, b.apart))
 
 
-def _add(totals: dict[Flow, list[Value]], more: dict[Flow, list[Value]]) -> None:
+def _add(totals: dict[Flow, Value], more: dict[Flow, Value]) -> None:
     for flow, values in more.items():
-        old = totals.get(flow)
-        totals[flow] = list(values) if old is None else [a + b for a, b in zip(old, values, strict=True)]
+        totals[flow] = totals[flow] + values if flow in totals else values

@@ -9,15 +9,18 @@ list is all that a further population of the same sketch needs:
     player = recording.player([seconds])
     player.play(choices)                                     int32[n, p] positions in the domains -> [float64[n]]
 
-Equal operations are one. Whatever depends on few tunables has few values: it is calculated once, as a table over their
-domains, and looked up.
+Equal operations are one, and so is a function that is `elementwise`, whatever it does inside. Whatever depends on few tunables
+has few values: it is calculated once, as a table over their domains, and looked up. With a constant of shape [r, 1] among its
+operands, an operation gives r rows at once, of which `row_of` takes one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial, wraps
 from math import prod
-from typing import Any, NoReturn
+from operator import getitem, itemgetter
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +33,10 @@ FUNCTIONS = (np.where, np.interp)  # that are no ufuncs, and work row by row
 ArrayOperation = Callable[..., Any]
 _NEUTRAL: Mapping[ArrayOperation, float] = {np.add: 0.0, np.subtract: 0.0, np.multiply: 1.0, np.true_divide: 1.0}
 _EITHER = (np.add, np.multiply)  # of which the left operand may be neutral
-_ARITHMETIC = (np.add, np.subtract, np.multiply, np.minimum, np.maximum, np.ceil, np.power, np.negative, np.where)
+_GIVE_FLOATS: set[ArrayOperation] = {np.true_divide, np.interp}
+_ARITHMETIC = {np.add, np.subtract, np.multiply, np.minimum, np.maximum, np.ceil, np.power, np.negative, np.where}
+P = ParamSpec("P")
+R = TypeVar("R")
 RecordedStep = tuple[ArrayOperation | None, tuple[object, ...]]  # of no operation: the tunables
 Tunables = tuple[int, ...]  # by number, ascending
 
@@ -108,7 +114,7 @@ class Recording:
 
     def do(self, operation: ArrayOperation, operands: tuple[object, ...]) -> Column:
         """The result of an operation, at least one of whose operands is a column."""
-        key = (operation, *[o.number if type(o) is Column else _identity(o) for o in operands])
+        key = (operation, *[o.number if type(o) is Column else (type(o), _hashable(o)) for o in operands])
         found = self._done.get(key)
         if found is None:
             same = _unchanged(operation, operands)
@@ -122,6 +128,28 @@ class Recording:
     def player(self, results: Sequence[object]) -> Player:
         """Returns what gives these results (columns, or plain numbers) for any population."""
         return Player(self, results)
+
+
+def elementwise(function: Callable[P, R]) -> Callable[P, R]:
+    """A function of numbers or arrays of them, candidate by candidate, with a float64 for each: one step where one is a column.
+    It takes its operands by their places."""
+
+    @wraps(function)
+    def done(*operands: P.args, **options: P.kwargs) -> R:
+        for operand in operands:
+            if type(operand) is Column:
+                return operand.recording.do(function, operands)  # type: ignore[return-value]  # a column where arrays were
+        return function(*operands, **options)
+
+    _GIVE_FLOATS.add(function)
+    return done
+
+
+def row_of(values: Any, number: int) -> Any:
+    """One of the rows of what was calculated with a constant of shape [r, 1]."""
+    if type(values) is Column:
+        return values.recording.do(getitem, (values, number))
+    return values[number] if values.shape[-1] > 1 else values[number, 0]
 
 
 def _unchanged(operation: ArrayOperation, operands: tuple[object, ...]) -> Column | None:
@@ -141,16 +169,18 @@ def _is(operand: object, neutral: float) -> bool:
 
 def _is_real(operation: ArrayOperation, operands: tuple[object, ...]) -> bool:
     """Says whether a result is float64 for sure."""
-    if operation in (np.true_divide, np.interp):
+    if operation in _GIVE_FLOATS:
         return True
-    values = operands[1:] if operation is np.where else operands
-    return operation in _ARITHMETIC and any(o.real if type(o) is Column else isinstance(o, float) for o in values)
+    if operation not in _ARITHMETIC:
+        return False
+    for operand in operands[1:] if operation is np.where else operands:
+        if operand.real if type(operand) is Column else isinstance(operand, float):
+            return True
+    return False
 
 
-def _identity(operand: object) -> object:
-    """Returns what tells operands apart that are no columns: 1, 1.0 and True are equal, not the same."""
-    kind = type(operand)
-    return (kind, operand.tobytes()) if isinstance(operand, np.ndarray) else (kind, operand)
+def _hashable(operand: object) -> object:
+    return operand.tobytes() if isinstance(operand, np.ndarray) else operand
 
 
 class Player:
@@ -175,7 +205,7 @@ class Player:
         values: list[Any] = self._slots.copy()
         values[: choices.shape[1]] = np.ascontiguousarray(choices.T, dtype=np.intp)
         for slot, operation, operands, over in self._program:
-            values[slot] = operation(*[values[o] for o in operands])
+            values[slot] = operation(*operands(values))
             for done in over:
                 values[done] = None
         return [_one_each(values[r], len(choices)) for r in self._results]
@@ -225,7 +255,7 @@ class _RecordingReader:
     def _known(self, operand: Column, over: Tunables) -> NDArray[Any]:
         """An operand for all values of some tunables."""
         table, own = self._tables[operand.number], self._over[operand.number]
-        return table if own == over else table.take(self._grid.part(own, over))
+        return table if own == over else table.take(self._grid.part(own, over), axis=-1)
 
     def _step(self, operation: ArrayOperation, operands: tuple[int, ...]) -> int:
         """One more step; returns the slot of its result."""
@@ -243,7 +273,9 @@ class _RecordingReader:
             return self._new(operand)
         number = operand.number
         if number not in self._values:
-            self._values[number] = self._step(self._tables[number].take, (self._place(self._over[number]),))
+            self._values[number] = self._step(
+                partial(self._tables[number].take, axis=-1), (self._place(self._over[number]),)
+            )
         return self._values[number]
 
     def _place(self, over: Tunables) -> int:
@@ -260,14 +292,21 @@ def _one_each(value: Any, count: int) -> NDArray[Any]:
 
 def _with_ends(
     steps: Sequence[tuple[int, ArrayOperation, tuple[int, ...]]], kept: set[int]
-) -> list[tuple[int, ArrayOperation, tuple[int, ...], tuple[int, ...]]]:
-    """Each step with the slots that nobody needs behind it."""
+) -> list[tuple[int, ArrayOperation, Callable[[list[Any]], tuple[Any, ...]], tuple[int, ...]]]:
+    """Each step with what finds its operands, and the slots that nobody needs behind it."""
     program, seen = [], set(kept)
     for slot, operation, operands in reversed(steps):
-        over = [o for o in operands if o not in seen]
+        over = tuple([o for o in operands if o not in seen])
         seen.update(over)
-        program.append((slot, operation, operands, tuple(over)))
+        program.append((slot, operation, _operands_at(operands), over))
     return program[::-1]
+
+
+def _operands_at(slots: tuple[int, ...]) -> Callable[[list[Any]], tuple[Any, ...]]:
+    if len(slots) > 1:
+        return itemgetter(*slots)
+    (only,) = slots
+    return lambda values: (values[only],)
 
 
 class _Grid:

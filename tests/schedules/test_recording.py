@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tilesmith.cost_model.analytic import predict
 from tilesmith.cost_model.features import features
 from tilesmith.cost_model.sketch_model import SketchModel
-from tilesmith.schedules.recording import ROWS, TABLE, Recording
+from tilesmith.schedules.recording import ROWS, TABLE, Recording, elementwise, row_of
 from tilesmith.schedules.sketch import valid
 from tilesmith.schedules.task import Task
 from tilesmith.targets.ceilings import PAST, Ceilings
@@ -91,6 +91,44 @@ def test_what_changes_nothing_leaves_no_step() -> None:
     ):
         np.testing.assert_array_equal(found, one)
         assert found.dtype == one.dtype
+
+
+@elementwise
+def _cut_off(value: Any, most: float = 3.0) -> Any:
+    return np.minimum(value * value, most)
+
+
+def test_a_function_that_is_elementwise_is_one_step() -> None:
+    recording = Recording({"a": (1, 2, 3)})
+    a = recording.columns()["a"]
+    steps = len(recording.steps)
+    cut, further = _cut_off(a), _cut_off(a, 5.0)
+    assert _cut_off(a) is cut and cut + 0.0 is cut
+    assert len(recording.steps) == steps + 2
+    choices = drawn(recording, 9)
+    found = recording.player([cut, further]).play(choices)
+    values = np.array([1, 2, 3])[choices[:, 0]]
+    np.testing.assert_array_equal(found, [_cut_off(values), _cut_off(values, 5.0)])
+
+
+@pytest.mark.parametrize("sizes", [(3, 4), (40, 50)])  # as a table, and as a step
+@pytest.mark.parametrize("count", [1, 7, ROWS + 3])
+def test_a_constant_of_rows_gives_rows_at_once(sizes: tuple[int, int], count: int) -> None:
+    domains = {name: tuple(range(1, size + 1)) for name, size in zip("ab", sizes, strict=True)}
+    recording = Recording(domains)
+    a, b = recording.columns().values()
+    rows = np.array([[1.5], [2.5], [4.0]])
+
+    def calculated(a: Any, b: Any) -> Any:
+        share = a * 1.0 / rows
+        return _cut_off(share, rows) + np.where(share <= 1.0, b * rows, a)
+
+    choices = drawn(recording, count)
+    found = recording.player([row_of(calculated(a, b), number) for number in range(3)]).play(choices)
+    wanted = calculated(choices[:, 0] + 1, choices[:, 1] + 1)
+    np.testing.assert_array_equal(found, wanted)
+    one = calculated(2.0, 3.0)  # of plain numbers: each row is one again
+    assert [float(row_of(one, number)) for number in range(3)] == [float(row[0]) for row in one]
 
 
 PROGRAMS = {
