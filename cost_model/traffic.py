@@ -120,7 +120,7 @@ class TrafficWalk:
         return np.array(values, dtype=np.float64)[:, None]
 
     def _sharing(self, threads: Value) -> Value:
-        """How many of the threads share one of the caches of each level."""
+        """Counts the threads that share one of the caches of each level."""
         return np.minimum(threads, self._each_cache([float(cache.shared_by) for cache in self.caches]))
 
     def _rows(self, values: Value) -> list[Value]:
@@ -326,7 +326,7 @@ def survives(share: Value, full: float = FULL, empty: float = EMPTY) -> Value:
 
 @elementwise
 def once_where(kept: Value, once: Value, totals: Value) -> Value:
-    """What is fetched once instead of `totals` times where it was kept, and where that is less."""
+    """Counts what is kept as fetched once, where that is less than `totals`."""
     return totals - kept * (totals - np.minimum(once, totals))
 
 

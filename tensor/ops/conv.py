@@ -40,8 +40,8 @@ def conv2d(
 
     As in neural networks, nothing is flipped. X is [n, c, h, w] and W is [o, c / groups, *kernel]; with layout "nhwc" X is
     [n, h, w, c], W is [*kernel, c / groups, o] and y is [n, p, q, o]. Outputs of a group read the channels of that group.
-    kernel, stride, padding and dilation are one number or one for each dimension, as in 3x5. A 3x3 window of stride 1 may be
-    summed by fewer products (Winograd), where an infinity or NaN spreads over a tile of 4x4 outputs.
+    kernel, stride, padding and dilation are one number or one for each dimension, as in 3x5. A 3x3 window of stride 1 or 2 may
+    be summed by fewer products (Winograd).
     Errors: ArgumentError for groups that do not divide c and o, or a window larger than the padded image.
     """
     window = Window.of("conv2d", (h, w), kernel, stride, padding, dilation)

@@ -6,13 +6,17 @@ Data and filter are polynomials that are evaluated at m + r - 2 points and at in
 Arithmetic Complexity of Computations, 1980). The points decide how errors grow, because their powers and differences become
 the coefficients: Barabasz et al., Error Analysis and Improving the Accuracy of Winograd Convolution, 2020.
 
+With steps of two, an output takes some taps from the even numbers of the data and the others from the odd ones, which are two
+filters of stride 1 (`strided`). One of a single tap has a product for each output.
+
 Integers have no errors where all coefficients are whole numbers, as in F(2x2, 3x3) with the filter's matrix taken twice:
 
     4 y = A^T [ (2 G g 2 G^T) * (B^T d B) ] A
 
 Of bytes, transformed data are at most 4 times, transformed filters 9 times as large as these, and fit in halves. Sums of their
 products may go round modulo 2^32 on the way, and those of A too: 4 y is right modulo 2^32 whatever happens before, so it is
-right where it fits. That is all that the quotient needs.
+right where it fits. That is all that the quotient needs. Of stride 2 all coefficients of F(2x2, 3x3) are whole numbers, and
+there is no quotient.
 """
 
 from __future__ import annotations
@@ -54,6 +58,34 @@ def toom_cook(points: Sequence[Fraction], outputs: int, taps: int) -> Filtering:
     return Filtering(data, filters, result)
 
 
+def strided(points: Sequence[Fraction], outputs: int, taps: int, stride: int) -> Filtering:
+    """The matrices for y[i] = sum[k](d[stride * i + k] g[k]), stride <= taps: phase by phase, each at as many of the points as
+    it needs; n = stride * (outputs - 1) + taps."""
+    size = stride * (outputs - 1) + taps
+    data: list[tuple[Fraction, ...]] = []
+    filters: list[tuple[Fraction, ...]] = []
+    results: list[tuple[Fraction, ...]] = []
+    for phase in range(stride):
+        few = len(range(phase, taps, stride))
+        found = toom_cook(points[: outputs + few - 2], outputs, few) if few > 1 else _one_tap(outputs)
+        data += (_spread(row, phase, stride, size) for row in found.data)
+        filters += (_spread(row, phase, stride, taps) for row in found.filter)
+        results += zip(*found.result, strict=True)
+    return Filtering(tuple(data), tuple(filters), tuple(zip(*results, strict=True)))
+
+
+def _one_tap(outputs: int) -> Filtering:
+    same = tuple(tuple(Fraction(int(i == j)) for j in range(outputs)) for i in range(outputs))
+    return Filtering(same, ((Fraction(1),),) * outputs, same)
+
+
+def _spread(row: tuple[Fraction, ...], phase: int, stride: int, size: int) -> tuple[Fraction, ...]:
+    """The numbers of a row at `phase`, `phase + stride`, ...; elsewhere zeros."""
+    found = [Fraction(0)] * size
+    found[phase : phase + stride * len(row) : stride] = row
+    return tuple(found)
+
+
 def _polynomial(roots: Sequence[Fraction]) -> tuple[Fraction, ...]:
     """The coefficients of the product of (x - root), lowest first."""
     found = [Fraction(1)]
@@ -90,7 +122,7 @@ def integers(program: Program, stage: Stage, data: Expr, filters: Expr, matrices
     if found > range_of(i16)[1]:
         raise refuse(stage, f"transformed data or filters are up to {found}", expected="at most 16 bits")
     result = scale**2 * prod(most) * prod(axis.extent for axis in stage.reduction)
-    if result > range_of(i32)[1]:
+    if scale > 1 and result > range_of(i32)[1]:
         raise refuse(stage, f"{scale**2} times the sums are up to {result}", expected="at most 32 bits")
     return Numbers(i16, i32, scale)
 

@@ -20,13 +20,15 @@ from tilesmith.tensor.text.parse import parse
 AVX512 = parse_target("x86:avx512")
 
 
-def convolution(layout: str, n: int = 1) -> Program:
-    return ops.conv2d(n, 17, 6, 5, 18, padding=1, layout=layout, constants=("W",))
+def convolution(layout: str, n: int = 1, stride: int = 1) -> Program:
+    return ops.conv2d(n, 17, 6, 5, 18, padding=1, layout=layout, constants=("W",), stride=stride)
 
 
-@pytest.mark.parametrize(("layout", "n"), [("nchw", 1), ("nhwc", 1), ("nchw", 2)])
-def test_fast_convolutions_run(layout: str, n: int) -> None:
-    program = body_of(convolution(layout, n))
+@pytest.mark.parametrize(
+    ("layout", "n", "stride"), [("nchw", 1, 1), ("nhwc", 1, 1), ("nchw", 2, 1), ("nchw", 1, 2), ("nhwc", 2, 2)]
+)
+def test_fast_convolutions_run(layout: str, n: int, stride: int) -> None:
+    program = body_of(convolution(layout, n, stride))
     fast = [s for s in derive(program) if "winograd" in s.text]
     assert {dict(s.variants)["t0 fast"] for s in fast} == {2, 4}
     for number, sketch in enumerate(fast[:: len(fast) // 2]):

@@ -29,7 +29,7 @@ from tilesmith.tensor.rewrites.registry import (
     split_k,
     winograd,
 )
-from tilesmith.tensor.rewrites.toom_cook import toom_cook
+from tilesmith.tensor.rewrites.toom_cook import strided, toom_cook
 from tilesmith.tensor.rewrites.winograd import POINTS
 from tilesmith.tensor.text.parse import parse
 
@@ -185,10 +185,11 @@ def test_implicit_gemm_is_a_matrix_product() -> None:
     assert len(last.reduction) == 1
 
 
+@pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("tile", [2, 4])
 @pytest.mark.parametrize(("h", "w", "padding"), [(8, 8, 1), (7, 9, 1), (8, 10, 0), (5, 6, 2), (3, 3, 0)])
-def test_winograd(tile: int, h: int, w: int, padding: int) -> None:
-    program = ops.conv2d(2, 3, h, w, 5, padding=padding, dtype="f64")
+def test_winograd(tile: int, h: int, w: int, padding: int, stride: int) -> None:
+    program = ops.conv2d(2, 3, h, w, 5, padding=padding, dtype="f64", stride=stride)
     rewritten = winograd(program, "y", "p", "q", tile=tile)
     agree(program, rewritten, 1e-10)
     kinds = (
@@ -210,20 +211,27 @@ def test_winograd(tile: int, h: int, w: int, padding: int) -> None:
     columns, data, filters, products = rewritten.stages[:4]
     half, fast = rewritten.stage("y_half"), rewritten.stage("y_fast")
     assert all(s.combiner == "sum" for s in (columns, data, filters, products, half, fast))
-    assert [s.reduction[0].extent for s in (half, fast)] == [tile + 2, tile + 2]  # one direction each
-    assert [a.extent for a in products.axes[:2]] == [tile + 2, tile + 2]
-    assert products.axes[3].extent == -(-(h + 2 * padding - 2) // tile) * -(-(w + 2 * padding - 2) // tile)
+    points = stride * tile + 3 - stride
+    assert [s.reduction[0].extent for s in (half, fast)] == [points, points]  # one direction each
+    assert [a.extent for a in products.axes[:2]] == [points, points]
+    p, q = ((size + 2 * padding - 3) // stride + 1 for size in (h, w))
+    assert products.axes[3].extent == -(-p // tile) * -(-q // tile)
 
 
-def test_fast_filters_are_exact_in_fractions() -> None:
-    for outputs, points in POINTS.items():
-        made = toom_cook(points, outputs, 3)
-        data = [Fraction(k * k + 1, 3) for k in range(outputs + 2)]
-        taps = [Fraction(2, 5), Fraction(-7), Fraction(1, 9)]
-        spread = [sum(a * b for a, b in zip(row, taps, strict=True)) for row in made.filter]
-        moved = [sum(a * b for a, b in zip(row, data, strict=True)) for row in made.data]
-        found = [sum(a * b * c for a, b, c in zip(row, spread, moved, strict=True)) for row in made.result]
-        assert found == [sum(data[i + k] * taps[k] for k in range(3)) for i in range(outputs)]
+@pytest.mark.parametrize("outputs", POINTS)
+@pytest.mark.parametrize(("count", "stride"), [(3, 1), (3, 2), (2, 2), (3, 3), (1, 1)])
+def test_fast_filters_are_exact_in_fractions(outputs: int, count: int, stride: int) -> None:
+    made = strided(POINTS[outputs], outputs, count, stride)
+    size = stride * (outputs - 1) + count
+    data = [Fraction(k * k + 1, 3) for k in range(size)]
+    taps = [Fraction(2, 5), Fraction(-7), Fraction(1, 9)][:count]
+    spread = [sum(a * b for a, b in zip(row, taps, strict=True)) for row in made.filter]
+    moved = [sum(a * b for a, b in zip(row, data, strict=True)) for row in made.data]
+    found = [sum(a * b * c for a, b, c in zip(row, spread, moved, strict=True)) for row in made.result]
+    assert found == [sum(data[stride * i + k] * taps[k] for k in range(count)) for i in range(outputs)]
+    assert len(made.data) == len(made.filter) == len(made.result[0]) == size
+    if stride == 1 and count == 3:
+        assert made == toom_cook(POINTS[outputs], outputs, count)
 
 
 def test_fast_filters_need_different_points() -> None:
@@ -231,11 +239,13 @@ def test_fast_filters_need_different_points() -> None:
         toom_cook([Fraction(0), Fraction(1), Fraction(1)], 2, 3)
 
 
+@pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("tile", [2, 4])
 @pytest.mark.parametrize(("dtype", "channels"), [(f32, 16), (f32, 64), (f32, 512), (f64, 64)])
-def test_winograd_errs_within_the_tolerance_of_its_dtype(tile: int, dtype: DType, channels: int) -> None:
+def test_winograd_errs_within_the_tolerance_of_its_dtype(tile: int, dtype: DType, channels: int, stride: int) -> None:
     """At the worst point of an image of many channels, corners included."""
-    program = ops.conv2d(1, channels, 10, 10, 8, padding=1, dtype=dtype.name)
+    size = 10 * stride
+    program = ops.conv2d(1, channels, size, size, 8, padding=1, dtype=dtype.name, stride=stride)
     inputs = random_inputs(program, 5)
     (truth,), (scale,) = evaluate(program, inputs), evaluate(program, inputs, absolute=True)
     made = winograd(program, "y", "p", "q", tile=tile)
@@ -261,6 +271,8 @@ def test_winograd_of_other_layouts_and_names() -> None:
     agree(depthwise, winograd(depthwise, "y", "p", "q"), 1e-6)
     normal = normalise(ops.conv2d(1, 3, 8, 8, 5, padding=1))
     agree(normal, winograd(normal, "y", "p", "q"), 1e-6)
+    steps = ops.conv2d(2, 3, 9, 12, 5, padding=1, layout="nhwc", stride=2)
+    agree(steps, winograd(steps, "y", "p", "q", tile=4), 1e-6)
 
 
 # online_softmax
@@ -336,7 +348,9 @@ REFUSED: list[tuple[Callable[[], Program], str]] = [
     (lambda: im2col(CONV, "y", "v"), "no factor of the product reads 'v'"),
     (lambda: im2col(ops.row_max(3, 4), "out", "x"), "needs a sum of products"),
     (lambda: im2col(ops.row_sum(3, 4), "out", "x"), "use every axis"),
-    (lambda: winograd(ops.conv2d(1, 3, 9, 9, 4, stride=2), "y", "p", "q"), "no 3x3 convolution"),
+    (lambda: winograd(ops.conv2d(1, 3, 9, 9, 4, stride=3), "y", "p", "q"), "no 3x3 convolution"),
+    (lambda: winograd(ops.conv2d(1, 3, 9, 9, 4, stride=(1, 2)), "y", "p", "q"), "one stride in both directions"),
+    (lambda: winograd(ops.conv2d(1, 3, 9, 9, 4, dilation=2), "y", "p", "q"), "no 3x3 convolution"),
     (lambda: winograd(ops.conv2d(1, 3, 9, 9, 4, kernel=5), "y", "p", "q"), "no 3x3 convolution"),
     (lambda: winograd(ops.matmul(3, 4, 3), "C", "i", "j"), "no 3x3 convolution"),
     (lambda: winograd(CONV, "y", "p", "q", tile=3), "unknown tile"),

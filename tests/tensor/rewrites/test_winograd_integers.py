@@ -15,7 +15,7 @@ from tilesmith.tensor.dtype import DTYPES
 from tilesmith.tensor.oracle.reference import evaluate
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.rewrites.registry import is_allowed, winograd, winograd_integers
-from tilesmith.tensor.rewrites.toom_cook import toom_cook
+from tilesmith.tensor.rewrites.toom_cook import strided
 from tilesmith.tensor.rewrites.winograd import POINTS
 from tilesmith.tensor.text.parse import parse
 
@@ -67,6 +67,7 @@ def random_bytes(program: Program, seed: int, ends: bool) -> list[NDArray[np.gen
 @given(st.data())
 def test_any_bytes_give_the_same_sums(data: st.DataObject) -> None:
     program = convolution(
+        stride=data.draw(st.sampled_from((1, 2))),
         h=data.draw(st.integers(3, 9)), w=data.draw(st.integers(3, 9)), c=data.draw(st.integers(1, 6)),
         o=data.draw(st.integers(1, 4)), kinds=data.draw(st.sampled_from(("u8 i8", "i8 i8", "u8 u8", "i8 u8"))),
         border=data.draw(st.integers(0, 127)), last=data.draw(st.booleans()), padding=data.draw(st.integers(0, 2)),
@@ -75,27 +76,30 @@ def test_any_bytes_give_the_same_sums(data: st.DataObject) -> None:
     agree(program, random_bytes(program, data.draw(st.integers(0, 1000)), data.draw(st.booleans())))
 
 
+@pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("x", [0, 255])
 @pytest.mark.parametrize("f", [-128, 127])
-def test_the_ends_of_both_types_give_the_same_sums(x: int, f: int) -> None:
-    program = convolution(c=64)
+def test_the_ends_of_both_types_give_the_same_sums(x: int, f: int, stride: int) -> None:
+    program = convolution(c=64, stride=stride)
     full = [np.full(program.inputs[0].tensor.shape, x, np.uint8), np.full(program.inputs[1].tensor.shape, f, np.int8)]
     made = agree(program, full)
     names = [stage.name for stage in made.stages]
     assert names == [f"y_{kind}" for kind in ("columns", "data", "filter", "products", "half", "fast")] + ["y"]
 
 
-def test_the_largest_numbers_of_each_transform_fit_in_halves() -> None:
+@pytest.mark.parametrize("stride", [1, 2])
+def test_the_largest_numbers_of_each_transform_fit_in_halves(stride: int) -> None:
     """The data and the filter that make each place of a transformed tile as large as it gets, of either sign."""
-    program = convolution(h=4, w=4, c=1, o=16, padding=0)
-    matrices = toom_cook(POINTS[2], 2, 3)
+    size = 3 + stride
+    program = convolution(h=size, w=size, c=1, o=size**2, padding=0, stride=stride)
+    matrices = strided(POINTS[2], 2, 3, stride)
     filters = np.stack([np.outer(a, b) for a in matrices.filter for b in matrices.filter])
     least = np.where(filters.astype(float) > 0, 127, -128).astype(np.int8)[:, None]
     for a in matrices.data:
         for b in matrices.data:
             for sign in (1, -1):
                 tile = np.where(sign * np.outer(a, b).astype(float) > 0, 255, 0).astype(np.uint8)
-                agree(program, [np.broadcast_to(tile[None, :, :, None], (2, 4, 4, 1)).copy(), least])
+                agree(program, [np.broadcast_to(tile[None, :, :, None], (2, size, size, 1)).copy(), least])
 
 
 def test_many_channels_of_the_largest_numbers_fit() -> None:
@@ -103,8 +107,16 @@ def test_many_channels_of_the_largest_numbers_fit() -> None:
     agree(program, [np.full((2, 4, 4, MOST_CHANNELS), 255, np.uint8), np.full((1, MOST_CHANNELS, 3, 3), -128, np.int8)])
 
 
-def test_a_wrong_coefficient_is_found() -> None:
-    program = convolution()
+def test_sums_of_stride_2_may_go_round() -> None:
+    """No number is divided, so that what is right modulo 2^32 is what the definition gives."""
+    channels = 4 * MOST_CHANNELS + 1
+    program = convolution(h=3, w=3, c=channels, o=1, padding=0, stride=2)
+    agree(program, [np.full((2, 3, 3, channels), 255, np.uint8), np.full((1, channels, 3, 3), -128, np.int8)])
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_a_wrong_coefficient_is_found(stride: int) -> None:
+    program = convolution(stride=stride)
     made, inputs = winograd_integers(program, "y", "p", "q"), random_bytes(program, 1, ends=False)
     (wanted,) = evaluate(program, inputs)
     for number, table in enumerate(made.tables):
@@ -118,7 +130,7 @@ REFUSED = [
     (convolution(c=MOST_CHANNELS + 1), "4 times the sums are up to"),
     (convolution(kinds="i16 i8"), "transformed data or filters are up to"),
     (convolution(zero=30000), "transformed data or filters are up to"),
-    (convolution(stride=2, h=9), "is no 3x3 convolution of stride 1"),
+    (convolution(stride=3, h=9), "is no 3x3 convolution of stride 1"),
     (convolution(taps=5), "is no 3x3 convolution of stride 1"),
     (convolution(wide="f32"), "is no 3x3 convolution of stride 1"),
 ]

@@ -24,11 +24,11 @@ BYTES = ("x86:avx512+avx512vnni", "x86:avx2+avxvnni", "x86:avx512+amx", "aarch64
 
 def window(
     kinds: str = "u8 i8", channels: int = 19, outputs: int = 21, side: tuple[int, int] = (7, 10), padding: int = 1,
-    border: int = 0, last: bool = True, finished: str = "plain", constant: bool = True,
+    border: int = 0, last: bool = True, finished: str = "plain", constant: bool = True, stride: int = 1,
 ) -> NarrowConvolution:  # fmt: skip
     a, b = kinds.split()
     return NarrowConvolution(
-        (a, b), channels, outputs, side, (3, 3), 1, 1, padding, 1, last, border, finished, constant
+        (a, b), channels, outputs, side, (3, 3), stride, 1, padding, 1, last, border, finished, constant
     )
 
 
@@ -49,6 +49,8 @@ def fast(task: Task) -> list[Sketch]:
         window("u8 u8", padding=2, constant=False),
         window("u8 i8", border=113, finished="quantised"),
         window("i8 u8", channels=32, outputs=16, side=(8, 8), padding=0, last=False, constant=False),
+        window(stride=2, finished="quantised"),
+        window("i8 i8", side=(8, 9), last=False, stride=2, border=113),
     ],
 )
 def test_results_are_those_of_numpy(one: NarrowConvolution, target: str) -> None:

@@ -26,14 +26,14 @@ EPS = 2.0**-23
 OUTLIERS = (1e6, 1e30, np.inf, -np.inf, np.nan)
 
 
-def program(layout: str, **constants: tuple[str, ...]) -> Program:
-    return ops.conv2d(1, CHANNELS, SIDE, SIDE, 16, kernel=3, padding=1, layout=layout, **constants)
+def program(layout: str, stride: int = 1) -> Program:
+    return ops.conv2d(1, CHANNELS, SIDE, SIDE, 16, kernel=3, padding=1, layout=layout, stride=stride)
 
 
-@lru_cache(maxsize=8)
-def kernel(layout: str, tile: int) -> tuple[Task, Artifact]:
+@lru_cache(maxsize=16)
+def kernel(layout: str, tile: int, stride: int = 1) -> tuple[Task, Artifact]:
     """Some candidate with tiles of this size; 0: the definition."""
-    task = Task.of(program(layout), HOST, 1)
+    task = Task.of(program(layout, stride), HOST, 1)
     sketch = next(s for s in task.sketches[1:] if dict(s.variants)["t0 fast"] == tile)
     values = random_config(task, sketch, np.random.default_rng(tile))
     assert values is not None
@@ -46,25 +46,27 @@ def data(layout: str) -> tuple[np.ndarray, np.ndarray]:
     return image, weights
 
 
-def seen(layout: str, row: int, column: int) -> np.ndarray:
+def seen(layout: str, row: int, column: int, stride: int) -> np.ndarray:
     """bool[output]: which results have a pixel in their window."""
-    near = np.abs(np.arange(SIDE)[:, None, None] - row) <= 1
-    near = near & (np.abs(np.arange(SIDE)[None, :, None] - column) <= 1)
-    near = np.broadcast_to(near, (SIDE, SIDE, 16))
+    middles = np.arange(0, SIDE, stride)
+    near = np.abs(middles[:, None, None] - row) <= 1
+    near = near & (np.abs(middles[None, :, None] - column) <= 1)
+    near = np.broadcast_to(near, (len(middles), len(middles), 16))
     return np.expand_dims(near if layout == "nhwc" else near.transpose(2, 0, 1), 0)
 
 
-def most_in_windows(image: np.ndarray, channels: int = 1) -> np.ndarray:
+def most_in_windows(image: np.ndarray, stride: int, channels: int = 1) -> np.ndarray:
     """The largest pixel in the window of each result, all channels of it added up."""
     sizes = np.pad(np.abs(image[0]).sum(channels - 1), 1)
-    return np.lib.stride_tricks.sliding_window_view(sizes, (3, 3)).max((-1, -2))
+    return np.lib.stride_tricks.sliding_window_view(sizes, (3, 3)).max((-1, -2))[::stride, ::stride]
 
 
+@pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("tile", [2, 4])
 @pytest.mark.parametrize("layout", ["nchw", "nhwc"])
-def test_results_that_do_not_see_it_are_as_without_it(layout: str, tile: int) -> None:
-    task, fast = kernel(layout, tile)
-    _, direct = kernel(layout, 0)
+def test_results_that_do_not_see_it_are_as_without_it(layout: str, tile: int, stride: int) -> None:
+    task, fast = kernel(layout, tile, stride)
+    _, direct = kernel(layout, 0, stride)
     image, weights = data(layout)
     (truth,) = evaluate(task.program, [image, weights])
     for number in range(SIDE * SIDE):
@@ -73,7 +75,7 @@ def test_results_that_do_not_see_it_are_as_without_it(layout: str, tile: int) ->
         spoiled = image.copy()
         spoiled[(0, 3, row, column) if layout == "nchw" else (0, row, column, 3)] = outlier
         (found,) = run(fast, task, [spoiled, weights], at_end=True)
-        inside = seen(layout, row, column)
+        inside = seen(layout, row, column, stride)
         assert np.abs(found - truth)[~inside].max() < 1e-4, f"{outlier} at {row}, {column}"
         (plain,) = run(direct, task, [spoiled, weights], at_end=True)
         if np.isfinite(outlier):
@@ -82,10 +84,11 @@ def test_results_that_do_not_see_it_are_as_without_it(layout: str, tile: int) ->
             np.testing.assert_array_equal(found[inside], plain[inside])
 
 
+@pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("tile", [2, 4])
-def test_the_error_has_a_bound_that_the_window_gives(tile: int) -> None:
+def test_the_error_has_a_bound_that_the_window_gives(tile: int, stride: int) -> None:
     """At the most uneven tiles that are still transformed: the figures of docs/accuracy.md."""
-    task, fast = kernel("nchw", tile)
+    task, fast = kernel("nchw", tile, stride)
     image, weights = data("nchw")
     rng = np.random.default_rng(8)
     for _ in range(12):
@@ -94,19 +97,22 @@ def test_the_error_has_a_bound_that_the_window_gives(tile: int) -> None:
         spoiled[:, :, row, column] *= 0.9 * UNEVEN
         (truth,) = evaluate(task.program, [spoiled, weights])
         (found,) = run(fast, task, [spoiled, weights], at_end=True)
-        assert np.all(np.abs(found - truth) <= 4 * UNEVEN * EPS * most_in_windows(spoiled) * np.abs(weights).max())
+        assert np.all(
+            np.abs(found - truth) <= 4 * UNEVEN * EPS * most_in_windows(spoiled, stride) * np.abs(weights).max()
+        )
 
 
+@pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("tile", [2, 4])
 @pytest.mark.parametrize("layout", ["nchw", "nhwc"])
-def test_an_outlier_in_a_filter_stays_in_its_filter_and_in_the_bound(layout: str, tile: int) -> None:
+def test_an_outlier_in_a_filter_stays_in_its_filter_and_in_the_bound(layout: str, tile: int, stride: int) -> None:
     """Other filters give what they gave; where it meets zeros, the bound holds that the largest coefficient gives."""
-    task, fast = kernel(layout, tile)
-    _, direct = kernel(layout, 0)
+    task, fast = kernel(layout, tile, stride)
+    _, direct = kernel(layout, 0, stride)
     image, weights = data(layout)
     image *= np.random.default_rng(9).integers(0, 2, image.shape, dtype=np.int8)  # zeros beside anything
     channels = 1 if layout == "nchw" else 3
-    windows = most_in_windows(image, channels)
+    windows = most_in_windows(image, stride, channels)
     (without,) = run(fast, task, [image, weights], at_end=True)
     for number, outlier in enumerate(OUTLIERS):
         row, column = divmod(2 * number % 9, 3)
@@ -124,10 +130,11 @@ def test_an_outlier_in_a_filter_stays_in_its_filter_and_in_the_bound(layout: str
             np.testing.assert_allclose(found[5], plain[5], rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("kind", ["normal", "after relu", "one sided", "small"])
-def test_ordinary_images_never_ask(kind: str) -> None:
+def test_ordinary_images_never_ask(kind: str, stride: int) -> None:
     """Borders, overhanging tiles and images half of zeros are even."""
-    made = winograd(program("nchw"), "y", "p", "q", tile=4)
+    made = winograd(program("nchw", stride), "y", "p", "q", tile=4)
     image, weights = data("nchw")
     image = {"normal": image, "after relu": np.maximum(image, 0), "one sided": image + 5, "small": image * 1e-30}[kind]
     (spread,) = evaluate(_until(made, "y_spread"), [image])
@@ -135,8 +142,9 @@ def test_ordinary_images_never_ask(kind: str) -> None:
     assert spread.max() < 2.0**64 and gauge.max() < 2.0**64
 
 
-def test_a_dark_window_in_a_bright_tile_asks() -> None:
-    made = winograd(program("nchw"), "y", "p", "q", tile=4)
+@pytest.mark.parametrize("stride", [1, 2])
+def test_a_dark_window_in_a_bright_tile_asks(stride: int) -> None:
+    made = winograd(program("nchw", stride), "y", "p", "q", tile=4)
     image, _ = data("nchw")
     image[:, :, :4, :4] *= 2 * UNEVEN
     (spread,) = evaluate(_until(made, "y_spread"), [image])
