@@ -7,7 +7,9 @@ the samples must agree.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ from workloads import Row
 
 from tilesmith.measure.compare.contender import ContenderProcess, MissingContender
 from tilesmith.measure.compare.serving import PlainCall, ReadyCall, aligned, serve, time_calls
-from tilesmith.tuner.bench.sampling import sample
+from tilesmith.tuner.bench.sampling import chosen_points, sample
 
 OURS = "tilesmith"
 BESIDE = "beside"  # our kernel of the row that another row is measured beside
@@ -39,6 +41,7 @@ class Peer(ContenderProcess):
         super().__init__(name, threads, __file__)
         self.library = library or name
         self.sample: list[float] = []
+        self.truth: list[float] = []  # the definition's, of sums of bytes
         self.provenance = ""
 
     def prepare(self, row: Row, database: str | None = None) -> None:
@@ -56,7 +59,7 @@ class Peer(ContenderProcess):
     def prepared(self) -> None:
         """Waits until the row is prepared. Errors: MissingContender."""
         answer = self.answer()
-        self.sample = answer["sample"]
+        self.sample, self.truth = answer["sample"], answer.get("truth", [])
         self.provenance = answer["provenance"]
 
 
@@ -65,14 +68,14 @@ class Peer(ContenderProcess):
 
 def prepare(request: dict[str, Any]) -> ReadyCall:
     """A row of a single operator: the answer is a sample of its output, and where it comes from."""
-    from tilesmith.tensor.oracle.random_inputs import random_inputs
+    from tilesmith.tensor.oracle.random_inputs import Magnitudes, random_inputs
 
     row = Row("", request["operator"], request["sizes"], constants=tuple(request["constants"]))
     program, threads = row.program(), request["threads"]
     if request["library"] == CEILING:
         run, provenance = ceiling_of(program, threads)
         return run, {"sample": [], "provenance": provenance}, None
-    values = random_inputs(program, seed=1)
+    values = random_inputs(program, seed=1, sizes=Magnitudes.WHOLE)  # of small bytes nobody's sums would saturate
     arrays = {
         item.tensor.name: aligned(value.shape, value.dtype, value)
         for item, value in zip(program.inputs, values, strict=True)
@@ -87,7 +90,18 @@ def prepare(request: dict[str, Any]) -> ReadyCall:
             raise MissingContender(f"{request['library']} has no {row.operator} here")
         call, provenance = found, request["library"]
     answer = {"sample": sample(call, outputs[:1], [tensors[0].dtype], SAMPLES)[0], "provenance": provenance}
+    if row.of_bytes and request["library"] == OURS:
+        answer["truth"] = _truth(program, values)
     return partial(time_calls, call), answer, (arrays, outputs)
+
+
+def _truth(program: Any, values: Sequence[np.ndarray]) -> list[float]:
+    """The definition at the points of a sample."""
+    from tilesmith.tensor.oracle.reference import evaluate_at
+
+    shape = program.tensors[program.outputs[0]].shape
+    points = np.stack(np.unravel_index(chosen_points(prod(shape), SAMPLES), shape), axis=1)
+    return [float(value) for value in evaluate_at(program, values, program.outputs[0], points)]
 
 
 def _peer_call(

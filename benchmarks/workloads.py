@@ -69,6 +69,11 @@ class Row:
         rounded = ("weights", "convolution", "bf16_attention")
         return self.sizes.get("left") == "bf16" or self.operator in rounded
 
+    @property
+    def of_bytes(self) -> bool:
+        """Says whether products of bytes are summed."""
+        return self.operator in ("product", "convolution") and self.sizes.get("left") != "bf16"
+
     def program(self) -> Program:
         """The program that is tuned."""
         if self.operator.startswith("draft:"):

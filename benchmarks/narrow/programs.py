@@ -54,8 +54,8 @@ def weights_of(left: str) -> str:
 
 
 def step_of(terms: int) -> float:
-    """The number that a scale of a channel is multiplied with, so that sums of so many small products fill a byte."""
-    return float(2 / terms**0.5)
+    """The number that a scale of a channel is multiplied with, so that sums of so many products of any bytes fill a byte."""
+    return float(0.005 / terms**0.5)
 
 
 def _depthwise(data: Tensor, weights: Tensor, window: Window) -> Tensor:

@@ -8,7 +8,7 @@ from enum import StrEnum
 import numpy as np
 
 from ..dtype import DType, Kind
-from ..indices.operator_ranges import Interval
+from ..indices.operator_ranges import Interval, range_of
 from ..indices.ranges import index_ranges
 from ..program import Program
 from .roundings import Array
@@ -21,6 +21,7 @@ class Magnitudes(StrEnum):
 
     USUAL = "usual"  # floats uniform in [-1, 1), integers in [-8, 8] ([0, 8] unsigned)
     NEAR_ONE = "near one"  # floats of 7/8 to 9/8 and both signs, odd integers: products of many do not vanish
+    WHOLE = "whole"  # integers of 8 bits take all of their values, so that sums of their products are large
     FEW = "few"  # floats that are multiples of 1/2 in [-4, 4): 0 and equal ones among them, and beyond most bounds
 
 
@@ -68,7 +69,10 @@ def _drawn(shape: tuple[int, ...], dtype: DType, generator: np.random.Generator,
         return generator.random(shape) < 0.5
     if dtype.is_integer:
         low = -_INTEGERS if dtype.kind is Kind.SIGNED else 0
-        integers = generator.integers(low, _INTEGERS + 1, shape, dtype=dtype.numpy)
+        most = _INTEGERS
+        if sizes is Magnitudes.WHOLE and dtype.bits == 8:
+            low, most = range_of(dtype)
+        integers = generator.integers(low, most, shape, dtype=dtype.numpy, endpoint=True)
         return integers | 1 if sizes is Magnitudes.NEAR_ONE else integers
     values = generator.random(shape, dtype=np.float32) * np.float32(2) - np.float32(1)
     if sizes is Magnitudes.NEAR_ONE:

@@ -56,4 +56,6 @@ def session_of(model: str | bytes, threads: int) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
+    # without it sums of two products of bytes saturate at 16 bits where no VNNI is, and results are others
+    options.add_session_config_entry("session.x64quantprecision", "1")
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])

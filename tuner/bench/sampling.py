@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...measure.compare.serving import PlainCall
 from ...tensor.dtype import DType
@@ -38,8 +39,12 @@ def sample(
 def values_at(array: Array, dtype: DType, points: int = POINTS) -> list[float]:
     """The elements at some points, the same for all arrays of one size."""
     flat = np.ascontiguousarray(array).reshape(-1)
-    chosen = np.random.default_rng(2).integers(0, flat.size, points)
-    return [float(value) for value in np.asarray(from_memory(flat[chosen], dtype))]
+    return [float(value) for value in np.asarray(from_memory(flat[chosen_points(flat.size, points)], dtype))]
+
+
+def chosen_points(size: int, points: int = POINTS) -> NDArray[np.int64]:
+    """int64[points]: the flat positions of a sample."""
+    return np.random.default_rng(2).integers(0, size, points)
 
 
 def difference(one: Sequence[Sequence[float]], other: Sequence[Sequence[float]]) -> float:
