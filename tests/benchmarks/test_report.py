@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import cpu
+import peers
 import pytest
 import report
 import workloads
@@ -78,7 +79,7 @@ def test_our_kernel_of_the_row_beside_runs_in_the_same_rounds() -> None:
     rows: list[str] = []
 
     class Contender:
-        threads, process, sample, provenance = 1, os.getpid(), (1.0,), ""
+        threads, process, sample, truth, provenance = 1, os.getpid(), (1.0,), (), ""
 
         def __init__(self, name: str) -> None:
             self.name = name
@@ -128,3 +129,41 @@ def test_figures_of_processors_without_avx512_stand_apart(
     monkeypatch.setattr("results_folder.RESULTS", tmp_path)
     found = results_folder(parse_target(target))
     assert found == tmp_path / folder and found.is_dir()
+
+
+class _Answered:
+    """A contender that has computed."""
+
+    def __init__(self, name: str, sample: list[float], truth: list[float] | None = None) -> None:
+        self.name, self.sample, self.truth = name, sample, truth or []
+
+
+BYTES = workloads.narrow("int8", 8, 8, 8, "u8", "i8")
+
+
+def test_sums_of_bytes_that_saturate_are_left_out() -> None:
+    ours, other = _Answered("tilesmith", [40000.0, -3.0], [40000.0, -3.0]), _Answered("numpy", [40000.0, -3.0])
+    wrong = cpu.check_agreement(BYTES, [ours, _Answered("torch.onednn", [32767.0, -3.0]), other])
+    assert wrong == {"torch.onednn": "differs by 7.23e+03 at values of 4e+04"}
+
+
+def test_our_own_sums_must_be_the_definition() -> None:
+    ours = _Answered("tilesmith", [32767.0, -3.0], [40000.0, -3.0])
+    with pytest.raises(ValueError, match=r"tilesmith differs by 7.23e.03 .* beside the definition"):
+        cpu.check_agreement(BYTES, [ours, _Answered("torch.onednn", [32767.0, -3.0])])
+
+
+def test_others_must_agree_where_the_definition_is_not_asked() -> None:
+    row = workloads.matmul("matmul", 8, 8, 8)
+    with pytest.raises(ValueError, match="torch differs by 1 at values of 2, beside tilesmith"):
+        cpu.check_agreement(row, [_Answered("tilesmith", [2.0, 1.0]), _Answered("torch", [2.0, 2.0])])
+
+
+def test_the_definition_is_sampled_where_results_are() -> None:
+    peer = peers.Peer("tilesmith", 1)
+    try:
+        peer.prepare(BYTES)
+        peer.prepared()
+        assert peer.sample == peer.truth and max(map(abs, peer.truth)) > 2**15
+    finally:
+        peer.close()

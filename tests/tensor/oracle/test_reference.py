@@ -15,7 +15,7 @@ from helpers.random_programs import any_programs, programs
 from tilesmith.common.errors import ArgumentError
 from tilesmith.tensor.expr import Cast, Const, Expr, Op, Read, Var
 from tilesmith.tensor.oracle import blocks, contract, evaluator
-from tilesmith.tensor.oracle.random_inputs import random_inputs
+from tilesmith.tensor.oracle.random_inputs import Magnitudes, random_inputs
 from tilesmith.tensor.oracle.reference import evaluate, evaluate_at
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.text.parse import parse
@@ -267,3 +267,12 @@ def test_the_product_path_is_taken_where_it_pays() -> None:
     assert groups("C[i: 9, j: 9] = sum[k: 9](A[i, k] + B[k, j])") is None
     assert groups("C[i: 9] = sum[k: 9](A[i, k] * B[i, k])") is None
     assert groups("C[i: 9, j: 9] = max[k: 9](A[i, k] * B[k, j])") is None
+
+
+def test_whole_bytes_are_drawn_where_they_are_asked_for() -> None:
+    made = parse(
+        "input a: u8[4096]\ninput b: i8[4096]\ninput c: i32[64]\nd[i: 64] = i32(a[i]) + i32(b[i]) + c[i]\nreturn d"
+    )
+    a, b, c = random_inputs(made, sizes=Magnitudes.WHOLE)
+    assert (a.min(), a.max(), b.min(), b.max()) == (0, 255, -128, 127)
+    assert abs(c).max() <= 8
