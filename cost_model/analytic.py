@@ -27,6 +27,7 @@ from ..targets.backend import FUSED
 from ..targets.ceilings import LOADED, MATRIX, OWN_PAST, PAST, VISITED, Ceilings, Curve
 from ..targets.matrix_instructions import BF16_TILES, MATRIX_INSTRUCTIONS
 from ..targets.target import Target
+from .cpu.ahead import slower_asked
 from .cpu.analysis import SHARE, Analysis, Moved, NestAnalysis, analyse
 from .cpu.counts import InstructionCounts
 from .cpu.work import LATENCY, SCALAR_LOADS, SCALAR_PORTS, WINDOW
@@ -155,6 +156,7 @@ def _nest_seconds(nest: NestAnalysis, analysis: Analysis, target: Target, thread
         far = far + (nest.late * late + nest.traffic.walks * walk) / threads
     elif nest.asks:  # else what is worked on meanwhile hides it
         far = far + nest.traffic.walks * walk * SOUGHT / threads
+    far = far + nest.followed * read * (slower_asked(target, ceilings) - 1.0)  # in a model, constants come from memory
     waiting = nest.packed * read  # for memory, while nothing else goes on
     far = far - waiting
     terms = [computing, *near[:-1], near[-1] + far] if near else [computing, far]

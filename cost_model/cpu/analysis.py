@@ -20,7 +20,7 @@ from ..footprint import Value, real
 from ..levels import Levels, StageLevels, levels
 from ..populations import one_plan
 from ..traffic import NestTraffic, TrafficWalk, survives
-from .ahead import bytes_ahead, lines_asked
+from .ahead import bytes_ahead, lines_asked, packed_bytes_asked
 from .balance import largest_share, parallel_depth, pieces_written, read_by_all
 from .counts import InstructionCounts
 from .matrix import work_of
@@ -59,7 +59,8 @@ class NestAnalysis:
     asks for in time. `broken`: streamed stores of a part of a line, between which other lines are stored. `packed`: of what
     enters the last cache, what stages that pack it read, while nothing else goes on. `pieces`: of memory, into which threads
     cut what they write. `together`: bytes that enter the second cache of what all threads read at the same time. `bursts`: an
-    operand is read anew in each trip of a loop around many tiles, and by the first of them alone from far away.
+    operand is read anew in each trip of a loop around many tiles, and by the first of them alone from far away. `followed`:
+    bytes asked for of constants that were packed in the order in which a nest reads them that streams.
     """
 
     root: StageLevels
@@ -83,6 +84,7 @@ class NestAnalysis:
     pieces: Value = 0.0
     together: Value = 0.0
     bursts: bool = False
+    followed: Value = 0.0
 
     @property
     def on_matrix(self) -> bool:
@@ -135,6 +137,7 @@ def analyse(tree: LoopTree, target: Target, threads: int, plan: Plan | None = No
         pieces = pieces_written(root, threads)
         together = read_by_all(root, threads, walk, traffic, min(1, len(caches) - 1))
         bursts = any(is_product(counted, s.definition) for s in inside)
+        followed = packed_bytes_asked(counted, inside) if streams else 0.0
         nest = NestAnalysis(
             *about,
             ahead,
@@ -151,6 +154,7 @@ def analyse(tree: LoopTree, target: Target, threads: int, plan: Plan | None = No
             pieces,
             together,
             bursts,
+            followed,
         )
         nests.append(nest)
     points = {name: s.asked for name, s in counted.stages.items()}
