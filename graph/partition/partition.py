@@ -19,7 +19,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from math import prod
 
-from ...schedules.access import depends, is_anchor
+from ...schedules.access import depends, is_anchor, moves_data_only
 from ...schedules.prepared import constant_tensors
 from ...schedules.rules.cpu.overlap import groups_of
 from ...schedules.rules.cpu.rows import row_blocks_of
@@ -65,7 +65,7 @@ def partition(program: Program) -> Partition:
     ready = frozenset(name for name in prepared if any(c.name not in prepared for c in needed.consumers[name]))
     small = inlined(needed, frozenset(finished) | ready | kept | tiled, stored - prepared)
     aliases = _aliases(small, prepared)
-    joins = _joins(small, aliases, stored - prepared)
+    joins = _joins(small, aliases, (stored | _left(small, aliases)) - prepared)
     groups = with_siblings(small, _groups(small, finished, prepared | joins.laid, frozenset(aliases)))
     kernels = tuple(kernel_of(small, members, prepared) for members in groups)
     computed = frozenset(name for members in groups for name in members)
@@ -81,6 +81,13 @@ def _aliases(program: Program, prepared: frozenset[str]) -> dict[str, str]:
         if source is not None and all(table.tensor.name != source for table in program.tables):
             found[stage.name] = found.get(source, source)
     return found
+
+
+def _left(program: Program, aliases: Mapping[str, str]) -> frozenset[str]:
+    """What no reader has taken in, and computes something: it is stored for a join, as a join is in no group. The hidden states
+    of an LSTM are such stages, which the next step reads too."""
+    pointwise = (stage for stage in program.stages if stage.combiner is None and stage.name not in aliases)
+    return frozenset(stage.name for stage in pointwise if not moves_data_only(stage))
 
 
 def _joins(program: Program, aliases: Mapping[str, str], stored: AbstractSet[str]) -> Joins:

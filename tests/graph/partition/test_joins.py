@@ -81,6 +81,20 @@ def test_rows_that_are_stacked_lie_where_they_are_put() -> None:
     assert is_right(program)
 
 
+def test_states_that_the_next_step_reads_too_lie_where_they_are_put() -> None:
+    lines = ["input x: f32[4, 32]", "constant w: f32[32, 32]", "constant v: f32[32, 24]", "h0[j: 32] = tanh(x[0, j])"]
+    for n in range(1, 4):
+        lines.append(f"d{n}[j: 32] = sum[k: 32](h{n - 1}[k] * w[k, j])")
+        lines.append(f"h{n}[j: 32] = tanh(d{n}[j] + d{n}[31 - j] * x[{n}, j])")
+    stacked = "s[i: 4, j: 32] = select(i < 2, select(i < 1, h0[j], h1[j]), select(i < 3, h2[j], h3[j]))"
+    last = "y[i: 4, m: 24] = sum[j: 32](s[i, j] * v[j, m])"
+    program = ts.parse("\n".join([*lines, stacked, last, "return y"]))
+    found = partition(program)
+    assert found.inside == {f"h{n}": ("s", 128 * n) for n in range(4)}
+    assert "s" not in {stage.name for kernel in found.kernels for stage in kernel.stages}
+    assert is_right(program)
+
+
 def test_parts_of_several_rows_are_not_in_the_order_of_memory() -> None:
     program = dense(3, outer=2)
     assert partition(program).inside == {}
