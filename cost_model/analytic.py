@@ -162,6 +162,7 @@ def _nest_seconds(nest: NestAnalysis, analysis: Analysis, target: Target, thread
     terms = [computing, *near[:-1], near[-1] + far] if near else [computing, far]
     terms.append(nest.traffic.collisions * COLLISION / (clock * threads))
     total = _together(nest, terms, storing + nest.moved[-1].written * written, keeps_up(target, threads, ceilings))
+    total = total + nest.jumps * late / threads
     total = total + waiting + (nest.edges * again_seconds(target, ceilings) + nest.broken * BROKEN) / threads
     if threads == 1:
         return total * nest.balance
