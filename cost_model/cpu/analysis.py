@@ -242,9 +242,9 @@ def broken_lines(stages: list[StageLevels], traffic: NestTraffic, line: int) -> 
 
 
 def jumping_lines(stages: list[StageLevels], traffic: NestTraffic, number: int, line: int) -> Value:
-    """Lines (of so many bytes) that enter a cache of what products read for their rows alone, where each step of the depth jumps
-    to another line: no core sees where that goes. 3136 rows of 64 points, 256 columns, one thread of an EPYC of Zen 3: 1.48 ms
-    where a row of memory holds a point of all rows, 1.31 with packing them; 169 rows of 1024 points 1.59 and 1.10.
+    """Counts the lines (of so many bytes) that enter a cache of what products read for their rows alone, where each step of the
+    depth jumps to another line: no core sees where that goes. 3136 rows of 64 points, 256 columns, one thread of an EPYC of Zen
+    3: 1.48 ms where a row of memory holds a point of all rows, 1.31 with packing them; 169 rows of 1024 points 1.59 and 1.10.
     """
     total: Value = 0.0
     for s in stages:
@@ -253,7 +253,9 @@ def jumping_lines(stages: list[StageLevels], traffic: NestTraffic, number: int, 
         vector = next((loop.axis for loop in s.straight if loop.kind is LoopKind.VECTOR), None)
         reduction = {axis.name for axis in s.definition.reduction}
         for access in s.accesses:
-            jumps = access.strides and access.strides[-1] >= line and {a for a, _ in access.spans[-2].terms} <= reduction
+            jumps = (
+                access.strides and access.strides[-1] >= line and {a for a, _ in access.spans[-2].terms} <= reduction
+            )
             if jumps and not access.written and vector not in access.axes and (access.tensor, False) in traffic.moved:
                 total = total + traffic.moved[access.tensor, False][number] / line
     return total
