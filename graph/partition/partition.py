@@ -84,8 +84,8 @@ def _aliases(program: Program, prepared: frozenset[str]) -> dict[str, str]:
 
 
 def _left(program: Program, aliases: Mapping[str, str]) -> frozenset[str]:
-    """What no reader has taken in, and computes something: it is stored for a join, as a join is in no group. The hidden states
-    of an LSTM are such stages, which the next step reads too."""
+    """Returns the pointwise stages that no reader has taken in, and that compute something: they are stored for a join, as this
+    is in no group. The hidden states of an LSTM are such stages, which the next step reads too."""
     pointwise = (stage for stage in program.stages if stage.combiner is None and stage.name not in aliases)
     return frozenset(stage.name for stage in pointwise if not moves_data_only(stage))
 
