@@ -8,6 +8,7 @@ operands. The words are made in nests of their own, once each, and once for all 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from ....targets.matrix_instructions import InstructionScope, MatrixInstruction, vector_instruction
 from ....tensor.dots import DOTS as DOTS_OF_WORDS
@@ -163,17 +164,28 @@ def _is_place(index: Expr, reader: Stage) -> bool:
 
 
 def _next(s: Schedule, instructions: tuple[MatrixInstruction, ...]) -> tuple[str, dict[str, str]] | None:
-    """Returns the next rewrite. A stage that reads its data under guards gets a border for them first."""
+    """Returns the next rewrite."""
     for stage in s.program.stages:
-        found = dot_for(s.program, stage, instructions)
-        if found is not None and s.allows(found.rewrite):
-            return found.rewrite, found.arguments
-        for arguments in _borders(s.program, stage):
-            padded = apply_rewrite(s.program, "pad_reads", arguments)
-            found = dot_for(padded, padded.stage(stage.name), instructions)
-            if found is not None and s.allows(found.rewrite):
-                return "pad_reads", arguments
+        for name, arguments, allowed in _ways(s.program, stage, instructions):
+            if s.allows(allowed):
+                return name, dict(arguments)
     return None
+
+
+@lru_cache(maxsize=512)  # each combination of variants asks again
+def _ways(
+    program: Program, stage: Stage, instructions: tuple[MatrixInstruction, ...]
+) -> tuple[tuple[str, tuple[tuple[str, str], ...], str], ...]:
+    """Returns the rewrites of a stage that may come next, with their arguments and the rewrite that has to be allowed. A stage
+    that reads its data under guards gets a border for them first."""
+    found = dot_for(program, stage, instructions)
+    ways = [] if found is None else [(found.rewrite, tuple(found.arguments.items()), found.rewrite)]
+    for arguments in _borders(program, stage):
+        padded = apply_rewrite(program, "pad_reads", arguments)
+        found = dot_for(padded, padded.stage(stage.name), instructions)
+        if found is not None:
+            ways.append(("pad_reads", tuple(arguments.items()), found.rewrite))
+    return tuple(ways)
 
 
 def _borders(program: Program, stage: Stage) -> list[dict[str, str]]:
