@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+from functools import lru_cache
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -45,8 +47,13 @@ def make_read_only(array: NDArray[np.generic]) -> None:
     _protect(first, size, _PROT_READ)
 
 
-def _protect(start: int, size: int, how: int) -> None:
+@lru_cache(maxsize=1)
+def _mprotect() -> Any:
     protect = ctypes.CDLL(None, use_errno=True).mprotect
     protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    if protect(start, size, how):
+    return protect
+
+
+def _protect(start: int, size: int, how: int) -> None:
+    if _mprotect()(start, size, how):
         raise EnvironmentFailure("a guard page could not be set up", found=f"mprotect: errno {ctypes.get_errno()}")

@@ -118,6 +118,15 @@ def assert_correct(program: Program, tree: LoopTree, target: Target, inputs: lis
     return run
 
 
+def as_lowered(
+    run: Interpreter, program: Program, tree: LoopTree, target: Target, inputs: list[np.ndarray]
+) -> Interpreter:
+    """What analysis tells of: the run of a tree as it was lowered. A later pass may run ends as whole tiles; where none has
+    changed anything, the run is the one that was seen."""
+    lowered = run.program if target.has_masks else lower(tree, target)
+    return run if lowered == run.program else run_lowered(program, lowered, inputs)[0]
+
+
 def draw_choices(config_space: ConfigSpace, random: Random, count: int) -> NDArray[np.int32]:
     """Positions of values, int32[count, parameters]; small numbers more often, because most large ones are not valid."""
     rows = [
@@ -161,9 +170,7 @@ def _check_row(
 ) -> None:
     tree = sketch.apply(program, target, chosen)
     inputs = exact_inputs(program, 1)
-    run = assert_correct(program, tree, target, inputs)
-    if not target.has_masks:  # a later pass may run ends as whole tiles: analysis tells of what was lowered
-        run, _ = run_lowered(program, lower(tree, target), inputs)
+    run = as_lowered(assert_correct(program, tree, target, inputs), program, tree, target, inputs)
     found = counted(tree, run)
     at_most = bool(useful(tree.program))  # loops that leave out what is of no use run less than is counted
     wrong = {

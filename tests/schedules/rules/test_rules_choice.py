@@ -11,9 +11,8 @@ import pytest
 from helpers.emission.loops import HOST
 from helpers.lowering.derived import assert_runs, body_of, some_configs
 from helpers.lowering.planned import disagreements
-from helpers.lowering.truth import analysed, assert_correct, counted, draw_choices, exact_inputs, run_lowered
+from helpers.lowering.truth import analysed, as_lowered, assert_correct, counted, draw_choices, exact_inputs
 from tilesmith.codegen.lower import nest
-from tilesmith.codegen.lower.lower import lower
 from tilesmith.common.errors import InternalError
 from tilesmith.cost_model.analytic import predict
 from tilesmith.schedules.auto import derive
@@ -60,9 +59,8 @@ def test_bands_are_right_with_one_thread_and_with_two(n: int, h: int, w: int, ti
 
 def _complaint(program: Program, tree: LoopTree, target: Target) -> str | None:
     """What the code of a tree does otherwise than is said of what runs in a band: results, trips, points, bytes, plans."""
-    run = assert_correct(program, tree, target, exact_inputs(program, 1))
-    if not target.has_masks:  # a later pass runs ends as whole tiles
-        run, _ = run_lowered(program, lower(tree, target), exact_inputs(program, 1))
+    inputs = exact_inputs(program, 1)
+    run = as_lowered(assert_correct(program, tree, target, inputs), program, tree, target, inputs)
     said, seen = analysed(tree), counted(tree, run)
     wrong = {key: (said[key], seen[key]) for key in said if key[1].split(".")[0] in BANDED and said[key] != seen[key]}
     planned = disagreements(tree, plan_of(tree, gpu=False), target)

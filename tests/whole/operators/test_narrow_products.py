@@ -43,14 +43,14 @@ def program_of(name: str, dtype: str) -> Program:
 def test_right_kernels_pass(name: str, dtype: str) -> None:
     program = program_of(name, dtype)
     task, rng = Task.of(program, parse_target("host"), 1), np.random.default_rng(0)
-    for sizes in Magnitudes:
-        inputs = random_inputs(program, 1, sizes)
-        checker = Checker(program, inputs)
-        for sketch in task.sketches[:6]:
-            values = random_config(task, sketch, rng)
-            if values is not None:
-                found = run(build(task.program, sketch, values, task.target, 1), task, inputs, at_end=True)
-                assert checker.check(found) is None, sketch.text
+    given = [random_inputs(program, 1, sizes) for sizes in Magnitudes]
+    checkers = [Checker(program, inputs) for inputs in given]
+    for sketch in task.sketches[:6]:
+        values = random_config(task, sketch, rng)
+        if values is not None:
+            artifact = build(task.program, sketch, values, task.target, 1)
+            for inputs, checker in zip(given, checkers, strict=True):
+                assert checker.check(run(artifact, task, inputs, at_end=True)) is None, (sketch.text, values)
 
 
 @pytest.mark.parametrize("dtype", NARROW)
