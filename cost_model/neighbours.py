@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..schedules.plan.registers import NEAR_LOADS
+from ..schedules.plan.registers import NEAR_LOADS, rows_of
 from ..tensor.dtype import DType
 from ..tensor.expr import Expr, Read, Var, children, variables, walk
 from ..tensor.indices.affine import affine
@@ -105,7 +105,10 @@ def _other(node: Expr, axis: str, inside: list[MovedNode]) -> MovedNode:
     return (type(node), getattr(node, "name", ""), node.dtype, relative), first
 
 
-def kept_apart(stage: StageLevels, sums: Value, registers: int) -> Value:
-    """1 where the vectors of a sum fill the registers: its steps are kept apart then, none has what an earlier one loaded."""
-    held = bool(stage.definition.reduction) and stage.registers is not None
-    return np.where(sums > registers - NEAR_LOADS - 1.0, 1.0, 0.0) if held else 0.0
+def kept_apart(stage: StageLevels, sums: Value, vector: str, registers: int) -> Value:
+    """1 where the vectors of a sum, along one axis, fill the registers: its steps are kept apart then, none has what an earlier
+    one loaded."""
+    if not stage.definition.reduction or stage.registers is None:
+        return 0.0
+    room = registers - NEAR_LOADS * rows_of(stage.definition.bodies, {vector}) - 1.0
+    return np.where(sums > room, 1.0, 0.0)

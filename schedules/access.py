@@ -61,7 +61,8 @@ def is_anchor(stage: Stage) -> bool:
 
 @remembered
 def contiguous_axis(program: Program, stage: Stage) -> str | None:
-    """Returns the axis along which most accesses (the write among them) are contiguous; reduction axes count too."""
+    """Returns the axis along which most accesses (the write among them) are contiguous; reduction axes count too. Reads that
+    lie side by side are contiguous together: x[2 k] and x[2 k + 1] are."""
     best: tuple[float, int, str] | None = None
     for position, axis in enumerate(stage.all_axes):
         if axis.extent == 1:
@@ -69,13 +70,24 @@ def contiguous_axis(program: Program, stage: Stage) -> str | None:
         score = 0.0
         for read in stage.reads():
             weight = prod(program.tensors[read.tensor].shape) or 1
-            if element_stride(program, read, axis.name) == 1:
+            if _walks(program, stage, read, axis.name):
                 score += weight
         if axis in stage.axes and output_stride(stage, axis.name) == 1:
             score += prod(a.extent for a in stage.axes)
         if score and (best is None or (score, position) > best[:2]):
             best = (score, position, axis.name)
     return best[2] if best else None
+
+
+def _walks(program: Program, stage: Stage, read: Read, axis: str) -> bool:
+    """Says whether a read, and those beside it, take one element after the other along an axis."""
+    stride = element_stride(program, read, axis)
+    if stride is None or not 1 < stride <= STRIDED_AT_MOST:
+        return stride == 1
+    rows, last = read.indices[:-1], affine(read.indices[-1])
+    beside = [affine(r.indices[-1]) for r in stage.reads() if (r.tensor, r.indices[:-1]) == (read.tensor, rows)]
+    places = [place.minus(last) for place in beside]
+    return len({place.constant % stride for place in places if place.is_constant}) == stride
 
 
 def points_of(stage: Stage) -> int:

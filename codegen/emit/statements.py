@@ -33,7 +33,7 @@ from .matrix.amx import MatrixText
 from .memory import BufferPointer
 from .registers import Key
 from .side_by_side import SideBySide
-from .steps import fill_registers, keep_apart, sums_of
+from .steps import fill_registers, keep_apart, rows_added
 from .text import InductionPointers
 from .types import Value, memory_type
 
@@ -212,8 +212,8 @@ class Statements(SideBySide):
             return
         registers = self.at.registers.values
         held = [registers[name] for name in self.facts(body).writes & registers.keys()]
-        sums = sums_of(var, body)
-        if sums and fill_registers(held, sums, self.at.target):
+        rows = rows_added(var, body)
+        if rows and fill_registers(held, rows, self.at.target):
             keep_apart(self.text, held, self.at.target)
 
     def range(self, var: str, start: Index, stop: Index, body: Statement, unroll: int = 1) -> None:

@@ -4,6 +4,9 @@ LLVM puts up to four loads that lie near one another side by side (X86InstrInfo:
 too. Where accumulators leave no room for that, one of them then goes through memory in each trip: 512 x 512 x 512 on an EPYC of
 Zen 3, with 6 x 2 accumulators in 16 registers and two steps a trip, ran at 62 GFLOP/s, and at 92 with steps kept apart.
 
+Where a step adds words before it multiplies them, it reads twice as many rows, and each has loads of later steps beside it: 4 x 2
+sums of crossed words had three of them in memory.
+
 Where only loads are, it does all steps of one accumulator in a row: each waits for the one before, and all operands go through
 memory meanwhile. So the accumulators cannot pass either (7 x 7 windows of 3 channels, 6 x 2 accumulators, steps of six columns:
 2.8 ms without, 1.24 with).
@@ -11,12 +14,14 @@ memory meanwhile. So the accumulators cannot pass either (7 x 7 windows of 3 cha
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from ...schedules.plan.registers import NEAR_LOADS
+from ...schedules.loops import LoopKind
+from ...schedules.plan.registers import NEAR_LOADS, rows_of
 from ...targets.target import Target
 from ...tensor.expr import variables
-from ..ir.loop_ir import Statement, Update, statements
+from ..ir.loop_ir import For, Statement, Update, statements
 from .registers import Key
 from .text import FunctionText
 from .types import Value
@@ -24,19 +29,24 @@ from .types import Value
 APART = 'call void asm sideeffect "", ""()'  # no instruction; loads and stores do not pass it
 
 
-def sums_of(var: str, body: Statement) -> int:
-    """Counts the sums that the trips of a loop add to, each into the same elements; 0 where other elements change."""
+def rows_added(var: str, body: Statement) -> int:
+    """Counts the rows of vectors that a trip of a loop reads for the sums that it adds to; 0 where other elements change in each
+    trip. Sums that walk together read rows of their own."""
     updates = [one for one in statements(body) if isinstance(one, Update)]
     if any(var in names for one in updates for names in map(variables, one.indices)):
         return 0
-    return len({one.buffer for one in updates})
+    vectors = {one.var for one in statements(body) if isinstance(one, For) and one.kind is LoopKind.VECTOR}
+    rows: dict[str, int] = defaultdict(int)
+    for one in updates:
+        rows[one.buffer] = max(rows[one.buffer], rows_of((one.value,), vectors))
+    return sum(rows.values())
 
 
-def fill_registers(held: Iterable[Mapping[Key, Value]], sums: int, target: Target) -> bool:
-    """Says whether values that stay in registers leave no room for loads of later steps beside what one step needs. `sums`:
-    how many walk together, each of which reads rows of its own."""
+def fill_registers(held: Iterable[Mapping[Key, Value]], rows: int, target: Target) -> bool:
+    """Says whether values that stay in registers leave no room for loads of later steps beside what one step needs. `rows`:
+    those of vectors that it reads."""
     bits = sum(value.lanes * value.dtype.bits for values in held for value in values.values())
-    return -(-bits // target.vector_bits) + NEAR_LOADS * sums + 1 > target.vector_registers
+    return -(-bits // target.vector_bits) + NEAR_LOADS * rows + 1 > target.vector_registers
 
 
 def keep_apart(text: FunctionText, held: Sequence[dict[Key, Value]], target: Target) -> None:

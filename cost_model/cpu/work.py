@@ -297,7 +297,8 @@ class StageWork:
                 differ = differ * np.where(even > 0.0, np.minimum(reach / copies, 1.0), 1.0)
                 masks = masks * np.where(even > 0.0, 1.0 / copies, 1.0)
         sums = self.copies(frozenset(axis.name for axis in self.stage.definition.axes))
-        apart = kept_apart(self.stage, sums, self.target.vector_registers)
+        vector = "" if self.vector is None else self.vector.axis
+        apart = kept_apart(self.stage, sums, vector, self.target.vector_registers)
         return np.maximum(differ, apart), np.maximum(masks, apart)
 
     def _values(self, coefficients: dict[str, int]) -> tuple[Value, Value]:

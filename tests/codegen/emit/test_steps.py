@@ -10,6 +10,7 @@ from tilesmith.codegen.pipeline import build
 from tilesmith.schedules.sketch import parse_sketch
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor import ops
+from tilesmith.tensor.text.parse import parse
 
 APART = 'asm sideeffect "", "=v'
 STEPS = """
@@ -32,6 +33,24 @@ WINDOWS = """
     step vectorize(t0.a2.p2)
     """
 
+CROSSED = """
+    sketch by hand
+    step rewrite(half_words, stage=t0, depth=a2)
+    step rewrite(crossed_words, stage=t2)
+    step split(t2.a0, 4)
+    step split(t2.a1, 2, lanes(i32))
+    step split(t2.a2, {unroll})
+    step reorder(t2.a0.p0, t2.a1.p0, t2.a2.p0, t2.a2.p1, t2.a0.p1, t2.a1.p1, t2.a1.p2)
+    step unroll(t2.a2.p1, t2.a0.p1, t2.a1.p1)
+    step vectorize(t2.a1.p2)
+    """
+BYTES = """
+    input x: u8[32, 256]
+    input y: i8[256, 64]
+    z[i: 32, j: 64] = sum[k: 256](i32(x[i, k]) * i32(y[k, j]))
+    return z
+    """
+
 
 def texts(target: str, rows: int, vectors: int, unroll: int) -> dict[str, str]:
     program = ops.matmul(m=8 * rows, n=4 * vectors * 16, k=256)
@@ -39,8 +58,8 @@ def texts(target: str, rows: int, vectors: int, unroll: int) -> dict[str, str]:
     return build(program, sketch, {}, parse_target(target), 1, texts=True).texts
 
 
-def innermost(assembly: str) -> list[str]:
-    """The loop of which the largest part are multiply-adds."""
+def innermost(assembly: str, operation: str = "vfmadd") -> list[str]:
+    """The loop of which the largest part are multiply-adds, or other operations."""
     found: list[list[str]] = []
     lines, labels = assembly.splitlines(), dict[str, int]()
     for number, line in enumerate(lines):
@@ -48,7 +67,7 @@ def innermost(assembly: str) -> list[str]:
             labels[label[1]] = number
         elif (jump := re.match(r"\tj\w+\s+(\.L\w+)", line)) and jump[1] in labels:
             found.append(lines[labels[jump[1]] : number + 1])
-    return max(found, key=lambda loop: sum("vfmadd" in line for line in loop) / len(loop))
+    return max(found, key=lambda loop: sum(operation in line for line in loop) / len(loop))
 
 
 @pytest.mark.parametrize(("rows", "vectors"), [(6, 2), (4, 3)])
@@ -59,6 +78,15 @@ def test_full_registers_are_not_spilled(rows: int, vectors: int, unroll: int) ->
     assert sum("vfmadd" in line for line in loop) == rows * vectors * unroll
     assert not any("(%rsp)" in line for line in loop)
     assert kept["llvm"].count(APART) >= unroll - 1
+
+
+@pytest.mark.parametrize("unroll", [2, 8])
+def test_sums_of_crossed_words_are_not_spilled(unroll: int) -> None:
+    """A step reads two words of each vector: what LLVM loads beside them takes twice as many registers."""
+    program, sketch = parse(BYTES), parse_sketch(CROSSED.format(unroll=unroll))
+    loop = innermost(build(program, sketch, {}, parse_target("x86:avx2"), 1, texts=True).texts["asm"], "vpmaddwd")
+    assert sum("vpmaddwd" in line for line in loop) == 8 * unroll
+    assert not any("(%rsp)" in line for line in loop if "ymm" in line)
 
 
 @pytest.mark.parametrize("unroll", [6, 7])
