@@ -4,8 +4,8 @@ LLVM puts up to four loads that lie near one another side by side (X86InstrInfo:
 too. Where accumulators leave no room for that, one of them then goes through memory in each trip: 512 x 512 x 512 on an EPYC of
 Zen 3, with 6 x 2 accumulators in 16 registers and two steps a trip, ran at 62 GFLOP/s, and at 92 with steps kept apart.
 
-Where a step adds words before it multiplies them, it reads twice as many rows, and each has loads of later steps beside it: 4 x 2
-sums of crossed words had three of them in memory.
+Where a step adds words before it multiplies them, it reads twice as many rows, and each has loads of later steps beside it:
+4 x 2 sums of crossed words had three of them in memory.
 
 Where only loads are, it does all steps of one accumulator in a row: each waits for the one before, and all operands go through
 memory meanwhile. So the accumulators cannot pass either (7 x 7 windows of 3 channels, 6 x 2 accumulators, steps of six columns:
@@ -30,8 +30,8 @@ APART = 'call void asm sideeffect "", ""()'  # no instruction; loads and stores 
 
 
 def rows_added(var: str, body: Statement) -> int:
-    """Counts the rows of vectors that a trip of a loop reads for the sums that it adds to; 0 where other elements change in each
-    trip. Sums that walk together read rows of their own."""
+    """Counts the rows of vectors that a trip of a loop reads for the sums that it adds to; 0 where other elements change.
+    Sums that walk together read rows of their own."""
     updates = [one for one in statements(body) if isinstance(one, Update)]
     if any(var in names for one in updates for names in map(variables, one.indices)):
         return 0

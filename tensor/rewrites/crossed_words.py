@@ -10,8 +10,8 @@ For (a + d) (b + c) is a c + b d and, besides, a b and c d, each of which belong
 two bytes fit in a half, so that nothing is rounded and nothing saturates. Additions run on more ports than multiplications do.
 
 The words that meet are neighbours, so that a row of either operand is one stream from memory. With a word of each half of the
-depth, which are two streams, a loop of 4 x 2 vectors whose data come from the second cache ran at 147 GOP/s on an EPYC of Zen 3,
-and at 178 with neighbours.
+depth, which are two streams, a loop of 4 x 2 vectors with data from the second cache ran at 147 GOP/s on an EPYC of Zen 3, and
+at 178 with neighbours.
 """
 
 from __future__ import annotations
