@@ -1,10 +1,12 @@
 """What a kernel keeps of constants, and what that is worth.
 
 A kernel of a model reads what it keeps from memory in each call: what other kernels touch comes in between, and replaces it in
-all caches. And it is memory that nothing else can have. So a byte that is kept costs as many seconds as reading it from
-memory takes, once more than what a prediction counts: a form that keeps more has to save more than it takes longer to read.
-Fast convolutions are the forms that this is about, as F(4x4, 3x3) keeps four times the filter. 256 channels of 14 x 14,
-one thread of a loaded EPYC of Zen 3: 9.4 MB and 1.2 ms, F(2x2) 4.2 MB and 1.5 ms, where filters come from memory.
+all caches, so that they read theirs again. And it is memory that nothing else can have. So a byte that is kept costs as many
+seconds as reading it from memory twice takes, beside what a prediction counts: once for what it replaces, once for its place.
+A form that keeps more has to save more than that. Fast convolutions are the forms that this is about, as F(4x4, 3x3) keeps four
+times the filter, once where each call transforms it. One thread of a loaded EPYC of Zen 3: 256 channels of 14 x 14 9.4 MB and
+1.2 ms, F(2x2) 4.2 MB and 1.5 ms, where filters come from memory; 512 channels of 28 x 28 38 MB and 10.9 ms, with filters that
+are transformed in each call 9.4 MB and 15.0 ms, F(2x2) 16.8 MB and 19.5 ms.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from ..schedules.prepared import constant_tensors, prepared_stages
 from ..targets.ceilings import Ceilings
 from ..tensor.exceptional import exceptional_condition
 from .analytic import MEMORY, far_costs
+
+READS = 2.0  # of memory, that a byte is worth
 
 
 def kept_bytes(tree: LoopTree) -> int:
@@ -35,4 +39,4 @@ def kept_bytes(tree: LoopTree) -> int:
 def keeping_seconds(bytes: float, ceilings: Ceilings) -> float:
     """Returns what it is worth not to keep so many bytes."""
     read, _, _ = far_costs(ceilings, MEMORY)
-    return bytes * float(np.asarray(read, dtype=np.float64))
+    return READS * bytes * float(np.asarray(read, dtype=np.float64))

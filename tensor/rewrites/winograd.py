@@ -70,7 +70,7 @@ class _Window:
     stride: int
 
 
-def winograd(program: Program, stage: str, rows: str, columns: str, tile: int = 2) -> Program:
+def winograd(program: Program, stage: str, rows: str, columns: str, tile: int = 2, halves: bool = False) -> Program:
     """A 3x3 convolution becomes transforms of data and filter, a batch of matrix products, and a transform back.
 
     Args:
@@ -78,6 +78,8 @@ def winograd(program: Program, stage: str, rows: str, columns: str, tile: int = 
             2 * axis + window, the filter at window alone; both windows have extent 3.
         rows, columns: the two spatial axes that slide.
         tile: outputs of one tile in each direction, 2 or 4.
+        halves: the filter is transformed in one direction after the other as well, by NAME_filter_half[c, y, s, o] and then
+            NAME_filter[c, y, x, o], as is good where each call does it: all points of one c lie together.
 
     Stages made, for outer axes n of the data and o of the filter alone and reduced axes c, all tiles being one axis:
     NAME_columns[y, n, tiles, tile column, c] and NAME_data[y, x, n, tiles, c] (one direction each), NAME_filter[y, x, c, o],
@@ -91,7 +93,7 @@ def winograd(program: Program, stage: str, rows: str, columns: str, tile: int = 
     found = find_stage(program, stage)
     if not found.bodies[0].dtype.is_float:
         raise refuse(found, NO_CONVOLUTION, expected="floating-point data")
-    return _Winograd(program, found, rows, columns, tile).program()
+    return _Winograd(program, found, rows, columns, tile, halves).program()
 
 
 def winograd_integers(program: Program, stage: str, rows: str, columns: str) -> Program:
@@ -114,8 +116,11 @@ def winograd_integers(program: Program, stage: str, rows: str, columns: str) -> 
 class _Winograd:
     """Takes one convolution apart and puts it together again."""
 
-    def __init__(self, program: Program, stage: Stage, rows: str, columns: str, tile: int) -> None:
+    def __init__(
+        self, program: Program, stage: Stage, rows: str, columns: str, tile: int, halves: bool = False
+    ) -> None:
         self._program = program
+        self._halves = halves
         self._stage = stage
         if tile not in POINTS:
             raise refuse(self._stage, "unknown tile of winograd", expected="2 or 4", found=str(tile))
@@ -149,10 +154,10 @@ class _Winograd:
         ]
         lines = self._column_stage(tables[0].tensor)
         data = self._data_stage(tables[0].tensor, lines)
-        filters = self._filter_stage(tables[1].tensor)
-        products = self._product_stage(data, filters)
+        filters = self._filter_stages(tables[1].tensor)
+        products = self._product_stage(data, filters[-1])
         half, fast = self._fast_stages(tables[2].tensor, products)
-        made = (lines, data, filters, products, *self._finished(half, fast))
+        made = (lines, data, *filters, products, *self._finished(half, fast))
         extended = replace(self._program, tables=(*self._program.tables, *tables))
         return with_stages(extended, {self._stage.name: made})
 
@@ -268,14 +273,20 @@ class _Winograd:
 
         return visit(data, known)
 
-    def _filter_stage(self, transform: Tensor) -> Stage:
-        """U[y, x, ...] = sum[r, s](G[y, r] * G[x, s] * filter)"""
+    def _filter_stages(self, transform: Tensor) -> tuple[Stage, ...]:
+        """U[y, x, ...] = sum[r, s](G[y, r] * G[x, s] * filter), or that in halves."""
         used = {name for part in self._filter for name in variables(part)}
-        axes = (self._y, self._x, *(x for x in (*self._reduced, *self._outer) if x.name in used))
+        reduced, outer = (tuple(x for x in axes if x.name in used) for axes in (self._reduced, self._outer))
         r, s = (window.window for window in self._windows)
         filters = product(self._filter).cast(self._numbers.parts)
-        body = product([_at(transform, self._y, r), _at(transform, self._x, s), filters])
-        return self._made("filter", axes, body, (r, s))
+        down, across = _at(transform, self._y, r), _at(transform, self._x, s)
+        if not self._halves:
+            return (
+                self._made("filter", (self._y, self._x, *reduced, *outer), product([down, across, filters]), (r, s)),
+            )
+        half = self._made("filter_half", (*reduced, self._y, s, *outer), product([down, filters]), (r,))
+        body = product([across, result_of(half)])
+        return half, self._made("filter", (*reduced, self._y, self._x, *outer), body, (s,))
 
     def _product_stage(self, data: Stage, filters: Stage) -> Stage:
         """M[y, x, outer, tiles, outer of the filter] = sum[c](V * U), one matrix product for each y, x"""

@@ -24,6 +24,7 @@ from ...extents import ceildiv
 from ...prepared import constant_tensors
 from ...schedule import LoopHandle, Schedule, StageHandle
 from ..rule import Decided, Rule
+from .filters import filters_of
 from .register_tile import RegisterTile, register_tile
 from .tile import Parts, can_tile, is_streamed, parts_of, tiles_of_blocks
 from .transform import fed_at, transform_of, with_feeder, written_out
@@ -136,6 +137,8 @@ def _band_of(
     rows = [name for name, points in written.items() if points and name not in outer.written]
     products = _alone(program, inner.data.tensor, taken)
     if len(rows) != 1 or products is None or not can_tile(program, products, products):
+        return None
+    if filters_of(program, products) is not None:  # each band would transform them again
         return None
     parts = parts_of(program, products, products)
     reads = products.reads()

@@ -11,6 +11,7 @@ from ..rule import Rules
 from .choice import CHOICE
 from .dots import DOT_WORDS, DOTS
 from .exceptional import EXCEPTIONAL
+from .filters import FILTERS
 from .fold import FOLD
 from .groups import GROUPS
 from .matrix import CHOICES_APART, PACKED, PRODUCTS, PRODUCTS_APART
@@ -74,6 +75,7 @@ CPU = Rules(
         PRODUCTS,  # products of a matrix unit, and what finishes them
         PACKED,  # their operands
         CHOICE,  # a choice between the results of a transform and stand-in sums, with both
+        FILTERS,  # products with filters that are transformed in each call, where it was chosen
         TRANSFORM,  # sums with coefficients of the text, written out
         # From the most particular to the most general.
         OVERLAP,  # stages that read one another a few points apart, where it was chosen

@@ -33,23 +33,27 @@ INTEGERS = "winograd_integers"
 EXACT = (f32, f64)  # dtypes whose tolerance the errors of fast convolutions stay within
 DEPTH_AT_LEAST = 16  # terms of the products of a fast convolution that pay for its transforms
 TERMS_AT_MOST = 1500  # written out in one transform
+FILTERS_AT_LEAST = 1 << 20  # elements of transformed filters that may be worth it not to keep: 4 MB
+TILES_AT_LEAST = 24  # of all images, each of which multiplies what a call has transformed of the filters
 
 
 @dataclass(frozen=True, slots=True)
 class FastWindow:
     """A sum over a window that a rewrite does with fewer products: the outputs that its tiles may have in each direction, and
-    the two axes that slide."""
+    the two axes that slide. `in_calls`: the tiles whose filters may be transformed in each call (filters.py)."""
 
     rewrite: str
     tiles: tuple[int, ...]
     stage: str
     rows: str
     columns: str
+    in_calls: tuple[int, ...] = ()
 
-    def arguments(self, tile: int) -> dict[str, object]:
+    def arguments(self, tile: int, in_calls: bool = False) -> dict[str, object]:
         """Returns the arguments of the rewrite."""
-        sizes = {} if self.rewrite == INTEGERS else {"tile": tile}
-        return {"stage": self.stage, "rows": self.rows, "columns": self.columns, **sizes}
+        sizes: dict[str, object] = {} if self.rewrite == INTEGERS else {"tile": tile}
+        halves = {"halves": True} if in_calls else {}
+        return {"stage": self.stage, "rows": self.rows, "columns": self.columns, **sizes, **halves}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +69,17 @@ class Transform:
 
 
 def transform_of(program: Program, stage: Stage) -> Transform | None:
-    """Returns the parts of a transform, or None for any other stage."""
+    """Returns the parts of a transform of what calls compute, or None for any other stage."""
+    return None if stage.name in constant_tensors(program) else any_transform_of(program, stage)
+
+
+def any_transform_of(program: Program, stage: Stage) -> Transform | None:
+    """Returns the parts of a transform, of constants too, or None for any other stage."""
     tables = {table.tensor.name for table in program.tables}
     reads = stage.reads()
     coefficients = [r for r in reads if r.tensor in tables]
     data = [r for r in reads if r.tensor not in tables]
-    if stage.combiner != "sum" or not coefficients or len(data) != 1 or stage.name in constant_tensors(program):
+    if stage.combiner != "sum" or not coefficients or len(data) != 1:
         return None
     if any(not any(depends(r, a.name) for r in coefficients) for a in stage.reduction):
         return None
@@ -112,7 +121,8 @@ def _rewritten(s: Schedule, decided: Decided) -> Decided:
         if found is not None and s.allows(found.rewrite):
             tile = s.variant(f"{stage.name} fast", [0, *found.tiles])
             if tile:
-                s.rewrite(found.rewrite, **found.arguments(tile))
+                in_calls = tile in found.in_calls and s.variant(f"{stage.name} filters in calls", [False, True])
+                s.rewrite(found.rewrite, **found.arguments(tile, in_calls))
                 decided = decided.noting(WordsAsked()) if found.rewrite == INTEGERS else decided
             break
     while _turn_one(s):
@@ -130,7 +140,8 @@ def _fast(program: Program, stage: Stage, halves: bool) -> FastWindow | None:
     if depth < DEPTH_AT_LEAST or stage.axis(window.vector).extent < DEPTH_AT_LEAST:
         return None
     if stage.tensors[0].dtype in EXACT:
-        found = FastWindow("winograd", TILES, stage.name, window.lines, window.rows)
+        in_calls = TILES[:1] if _pays_in_calls(program, stage, window.lines, window.rows) else ()
+        found = FastWindow("winograd", TILES, stage.name, window.lines, window.rows, in_calls)
     elif halves and stage.tensors[0].dtype == i32:
         found = FastWindow(INTEGERS, TILES_OF_INTEGERS, stage.name, window.lines, window.rows)
     else:
@@ -140,6 +151,19 @@ def _fast(program: Program, stage: Stage, halves: bool) -> FastWindow | None:
     except ProgramError:
         return None
     return found
+
+
+def _pays_in_calls(program: Program, stage: Stage, lines: str, rows: str) -> bool:
+    """Tells whether the largest tiles may be worth transforming the filters for in each call: these are a large constant, and
+    there are many tiles."""
+    filters = [read for read in stage.reads() if not depends(read, lines) and not depends(read, rows)]
+    if len(filters) != 1 or filters[0].tensor not in constant_tensors(program):
+        return False
+    tile, own = TILES[0], (lines, rows)
+    others = [axis.extent for axis in stage.axes if axis.name not in own and not depends(filters[0], axis.name)]
+    tiles = prod(others) * prod(-(-stage.axis(name).extent // tile) for name in own)
+    points = (tile + 2) ** 2 / 3**2
+    return tiles >= TILES_AT_LEAST and points * prod(program.tensors[filters[0].tensor].shape) >= FILTERS_AT_LEAST
 
 
 def _turn_one(s: Schedule) -> bool:

@@ -58,14 +58,15 @@ return y
 def rules_of(
     program: Program, rules: Rules = CPU, instructions: tuple[MatrixInstruction, ...] = (), first: object = None
 ) -> list[str]:
-    """The rules that schedule the roots of a program, from its outputs back. `first`: the first variant's option."""
-    options = () if first is None else (first,)
+    """The rules that schedule the roots of a program, from its outputs back. `first`: the first variant's option, or those of
+    the first ones."""
+    options = first if isinstance(first, tuple) else () if first is None else (first,)
     schedule = Schedule(body_of(program), options, gpu=GPU_TARGET.gpu)  # type: ignore[arg-type]
     return [name for _, name in rules.run(schedule, Decided(instructions=instructions))]
 
 
-def convolved(layout: str = "nchw") -> Program:
-    return ops.conv2d(1, 64, 28, 28, 64, padding=1, layout=layout, constants=("W",))
+def convolved(layout: str = "nchw", channels: int = 64) -> Program:
+    return ops.conv2d(1, channels, 28, 28, channels, padding=1, layout=layout, constants=("W",))
 
 
 def test_each_rule_for_processors_schedules_what_it_is_for() -> None:
@@ -78,6 +79,7 @@ def test_each_rule_for_processors_schedules_what_it_is_for() -> None:
         "scatter": rules_of(ops.bincount((64,), bins=64)),
         "products": rules_of(finished, instructions=(BF16_TILES,)),
         "choice": rules_of(convolved(), first=4),
+        "filters": rules_of(convolved(channels=256), first=(4, True)),
         "groups": rules_of(parse(WEIGHTS.strip())),
         "window": rules_of(convolved("nhwc"), first=0),
         "overlap": rules_of(parse(FILTERED.strip()), first="tiles"),

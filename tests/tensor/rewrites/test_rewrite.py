@@ -218,6 +218,25 @@ def test_winograd(tile: int, h: int, w: int, padding: int, stride: int) -> None:
     assert products.axes[3].extent == -(-p // tile) * -(-q // tile)
 
 
+@pytest.mark.parametrize("tile", [2, 4])
+@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
+def test_winograd_in_halves(layout: str, tile: int) -> None:
+    """The filter goes through one direction after the other, and all else is as it is without."""
+    program = ops.conv2d(2, 3, 7, 9, 5, padding=1, dtype="f64", layout=layout)
+    at_once, halves = (winograd(program, "y", "p", "q", tile=tile, halves=one) for one in (False, True))
+    agree(program, halves, 1e-10)
+    assert [s.name for s in halves.stages if s.name != "y_filter_half"] == [s.name for s in at_once.stages]
+    half, whole = halves.stage("y_filter_half"), halves.stage("y_filter")
+    assert [[axis.extent for axis in stage.axes] for stage in (half, whole)] == [
+        [3, tile + 2, 3, 5],
+        [3, tile + 2, tile + 2, 5],
+    ]
+    assert [axis.extent for axis in (*half.reduction, *whole.reduction)] == [3, 3]
+    assert {stage.name for stage in halves.stages if stage not in at_once.stages} == {
+        "y_filter_half", "y_filter", "y_products",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("outputs", POINTS)
 @pytest.mark.parametrize(("count", "stride"), [(3, 1), (3, 2), (2, 2), (3, 3), (1, 1)])
 def test_fast_filters_are_exact_in_fractions(outputs: int, count: int, stride: int) -> None:
