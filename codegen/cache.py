@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ..common.code_state import code_state
 from ..common.kept_files import KeptFiles, key_of
+from ..common.outside import let_through
 from .artifact import Artifact, BufferSpec, Launch
 from .emulator.layout import STRUCTS
 from .stored import from_bytes, to_bytes
@@ -45,7 +46,8 @@ class ArtifactCache:
         content = self._files.get(key)
         try:
             return None if content is None else from_bytes(content)
-        except Exception:  # whatever an odd entry leads to: it is compiled again
+        except Exception as error:  # whatever an odd entry leads to: it is compiled again
+            let_through(error)
             return None
 
     def put(self, key: str, artifact: Artifact) -> None:

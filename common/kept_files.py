@@ -7,13 +7,13 @@ entry makes it a miss; so does an owner or a mode by which somebody else may hav
 
 from __future__ import annotations
 
-import contextlib
 import os
 import tempfile
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from .outside import let_through
 from .private import make_private_folder, read_private
 
 _DIGEST = 32
@@ -51,7 +51,7 @@ class KeptFiles:
     def put(self, key: str, content: bytes) -> None:
         """Keeps bytes. A folder that cannot be written keeps nothing, and that is no error."""
         target = self.path(key)
-        with contextlib.suppress(OSError):
+        try:
             make_private_folder(target.parent)
             handle, name = tempfile.mkstemp(dir=target.parent, suffix=".part")  # its mode is 0600
             try:
@@ -61,6 +61,8 @@ class KeptFiles:
             except BaseException:
                 Path(name).unlink(missing_ok=True)
                 raise
+        except OSError as error:
+            let_through(error)
 
     def _digest(self, key: str, content: bytes) -> bytes:
         return sha256(self.kind + key.encode() + b"\n" + content).digest()

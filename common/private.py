@@ -10,6 +10,8 @@ from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
 
+from .outside import let_through
+
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -27,14 +29,16 @@ def read_private(path: Path) -> bytes | None:
     """The bytes of a file that only this user could write; None if there is none, or, with a warning, if others could."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # so that a pipe does not keep us waiting
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        let_through(error)
         return None
     with open(descriptor, "rb") as file:
         if not _trusted(os.fstat(descriptor), path):
             return None
         try:
             return file.read()
-        except OSError:
+        except OSError as error:
+            let_through(error)
             return None
 
 
@@ -42,7 +46,8 @@ def is_private(path: Path) -> bool:
     """Says whether there is a file that only this user could write. One that others could write is told once."""
     try:
         return _trusted(path.stat(), path)
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        let_through(error)
         return False
 
 

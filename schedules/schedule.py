@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from ..common.errors import ScheduleError, TemplateError, TilesmithError
+from ..common.outside import let_through
 from ..targets.backend import Multiprocessor
 from ..tensor.accuracy import Accuracy
 from ..tensor.dtype import DType
@@ -340,6 +341,7 @@ def trace(
         except TilesmithError as error:
             raise _blame(name, schedule, error) from error
         except Exception as error:  # a template is a person's code: whatever it raises is named
+            let_through(error)
             raise _blame(name, schedule, error) from error
         pending += schedule.unexplored
     first: dict[str, Sketch] = {}

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from ..common.cached import cached_property
 from ..common.errors import ScheduleError, TilesmithError
+from ..common.outside import let_through
 from ..targets.target import Target
 from ..tensor.accuracy import Accuracy
 from ..tensor.dtype import DTYPES
@@ -191,6 +192,7 @@ class Sketch:
         except TilesmithError:
             raise
         except Exception as error:
+            let_through(error)
             raise ScheduleError(
                 f"the sketch {self.title[:80]!r} cannot be applied to this program",
                 expected="steps and rewrites of stages and axes that it has, with numbers that make sense",

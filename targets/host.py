@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ..common.errors import ArgumentError, TargetError
 from ..common.given import whole_number
+from ..common.outside import let_through
 from .backend import Backend, Cache
 from .isa import BACKENDS
 from .machine import MACHINES, machine_kind
@@ -81,7 +82,8 @@ def cpuid_identity(path: Path = Path("/proc/cpuinfo")) -> tuple[str, int]:
         for line in path.read_text().splitlines():
             name, _, value = line.partition(":")
             found.setdefault(name.strip(), value.strip())
-    except OSError:
+    except OSError as error:
+        let_through(error)
         return "", 0
     family = found.get("cpu family", "")
     return found.get("vendor_id", ""), int(family) if family.isdecimal() else 0
@@ -184,5 +186,6 @@ def _missing_device(target: Target) -> tuple[str, ...]:
 def _read(path: Path) -> str:
     try:
         return path.read_text().strip()
-    except OSError:
+    except OSError as error:
+        let_through(error)
         return ""

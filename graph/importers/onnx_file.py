@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...common.errors import ArgumentError, UserError
+from ...common.outside import let_through
 from ...tensor.dtype import DType, bf16, boolean, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
 
 Array = np.ndarray[Any, Any]
@@ -62,12 +63,14 @@ def _loaded(onnx: ModuleType, path: Path) -> Any:
     except OSError as error:
         raise ArgumentError(f"cannot read {path}", found=error.strerror or str(error)) from None
     except Exception as error:  # protobuf's DecodeError, of whichever of its implementations
+        let_through(error)
         raise _no_model(path, str(error)) from None
     if not model.HasField("graph") or not model.opset_import or not (model.graph.node or model.graph.output):
         raise _no_model(path, "no graph, or no operator set")
     try:
         import_module("onnx.external_data_helper").load_external_data_for_model(model, str(path.parent))
     except Exception as error:  # FileNotFoundError, a checker's error, a path that leads outside
+        let_through(error)
         raise ArgumentError(
             f"external data of {path} cannot be read", expected="files with the values beside the model",
             found=str(error).strip().partition("\n")[0][:300],
@@ -176,7 +179,8 @@ def schema_of(operator: str, domain: str, version: int) -> Any:
     defs = import_module("onnx.defs")
     try:
         return defs.get_schema(operator, version, domain)
-    except Exception:  # of a class that onnx has renamed
+    except Exception as error:  # of a class that onnx has renamed
+        let_through(error)
         return None
 
 
@@ -202,7 +206,8 @@ def function_body(node: Any, version: int, types: Sequence[tuple[str, Sequence[i
     body = onnx.FunctionProto()
     try:
         body.ParseFromString(schema.get_context_dependent_function(node.SerializeToString(), protos))
-    except Exception:  # the schema has none for these inputs
+    except Exception as error:  # the schema has none for these inputs
+        let_through(error)
         return None
     return body if body.node else None
 
@@ -260,7 +265,8 @@ def folded(node: Any, version: int, inputs: Sequence[Array | None]) -> list[Arra
     try:
         with np.errstate(all="ignore"):
             results = reference.ReferenceEvaluator(node, opsets={node.domain: version}).run(None, feeds)
-    except Exception:  # what it refuses is left to the functions of tensors, which say why
+    except Exception as error:  # what it refuses is left to the functions of tensors, which say why
+        let_through(error)
         return None
     if not all(isinstance(result, np.ndarray | np.generic) for result in results):
         return None

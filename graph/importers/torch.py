@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
+from ...common.outside import let_through
 from ...tensor.program import Tensor
 from ..functions.function import NotCovered
 from ..model import Model
@@ -109,7 +110,8 @@ def _output_names(program: Any) -> dict[str, str]:
     try:
         whole = tree.tree_unflatten(list(range(len(specs))), program.call_spec.out_spec)
         paths = [path for path, _ in tree.tree_flatten_with_path(whole)[0]]
-    except Exception:  # classes of others may refuse to be made of numbers; nodes have names too
+    except Exception as error:  # classes of others may refuse to be made of numbers; nodes have names too
+        let_through(error)
         return {}
     found: dict[str, str] = {}
     for spec, path in zip(specs, paths, strict=False):

@@ -14,6 +14,7 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 
 from ...common.errors import ArgumentError, UserError
+from ...common.outside import let_through
 from ...tensor.dtype import DType, bf16, boolean, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
 
 _DTYPES = {
@@ -78,6 +79,7 @@ def exported(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None)
                 simplefilter("ignore", FutureWarning)  # torch warns of its own code
                 found = export.export(module, tuple(args), dict(kwargs or {}), strict=False)
         except Exception as error:
+            let_through(error)
             first = str(error).strip().partition("\n")[0]
             raise ArgumentError(
                 "torch.export cannot trace the module", expected="shapes and control flow that do not depend on data",
@@ -148,6 +150,7 @@ def run_once(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], what: 
         with torch.no_grad():
             module(*args, **kwargs)
     except Exception as error:
+        let_through(error)
         shown = [f"{one.dtype}{list(one.shape)}".removeprefix("torch.") for one in args if hasattr(one, "shape")]
         first = str(error).strip().partition("\n")[0]
         raise ArgumentError(

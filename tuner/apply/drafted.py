@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ...codegen.backends.cpu import builder_version
 from ...common.code_state import code_state
 from ...common.kept_files import KeptFiles, key_of
+from ...common.outside import let_through
 from ...common.settings import CACHE
 from ...schedules.sketch import UNSCHEDULED, Sketch, parse_sketch
 from ...schedules.space import ConfigValue
@@ -55,7 +56,8 @@ def kept_draft(task: Task, ceilings: Ceilings) -> Drafted | None:
     content = _files().get(_key(task, ceilings))
     try:
         return None if content is None else _read(content)
-    except Exception:
+    except Exception as error:
+        let_through(error)
         return None
 
 

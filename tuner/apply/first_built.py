@@ -13,6 +13,7 @@ from ...codegen.cache import ArtifactCache, artifact_key
 from ...codegen.debug_info.places import debug_key
 from ...codegen.pipeline import build, kernel_name
 from ...common.debug import DebugLevel, wanted
+from ...common.outside import let_through
 from ...common.settings import CACHE
 from ...schedules.sketch import UNSCHEDULED
 from ...schedules.task import Task
@@ -38,6 +39,7 @@ def first_built(task: Task, db: str | Path | None, *, strict: bool, among: bool 
                 try:
                     return pick.noting(_words(failed)) if failed else pick, built(task, pick)
                 except Exception as error:  # whatever it is costs this candidate alone
+                    let_through(error)
                     tries[tier] += 1
                     failed.append((f"{tier} {pick.provenance.source}", error))
     if strict and failed:

@@ -7,6 +7,7 @@ from math import log
 
 import numpy as np
 
+from ...common.outside import let_through
 from ...measure.calibrate.calibrate import known_ceilings
 from ...schedules.sketch import Sketch
 from ...schedules.space import Candidate, ConfigValue, Parameter
@@ -43,7 +44,8 @@ def moved_config(
         seconds, distance = space.prior(everything), steps.sum(axis=1)
         best = int(np.lexsort((seconds, distance, ~valid))[0])
         return space.config(moved[best]), float(seconds[best])
-    except Exception:  # whatever the sketch and the config of another version or of a stranger lead to
+    except Exception as error:  # whatever the sketch and the config of another version or of a stranger lead to
+        let_through(error)
         return None
 
 

@@ -24,6 +24,7 @@ import numpy as np
 
 from ...codegen.backends.cpu import builder_version
 from ...common.errors import DatabaseError, ScheduleError, TargetError
+from ...common.outside import let_through
 from ...cost_model.analytic import predict
 from ...cost_model.kept import keeping_seconds, kept_bytes
 from ...measure.calibrate.calibrate import known_ceilings
@@ -96,6 +97,7 @@ def _as_far_as(what: str, offered: Iterator[Pick], failed: Failed | None) -> Ite
         except DatabaseError:  # nobody's candidate is to blame
             raise
         except Exception as error:
+            let_through(error)
             if failed is None:
                 raise
             failed.append((what, error))
@@ -143,11 +145,13 @@ class AnalyticModel:
         pick. `seconds`: as predicted for it, if that is known. Where the rules fail there is nothing to compare with."""
         try:
             least = next(self._own())[0]
-        except Exception:  # the record may do without what failed; if it does not, the analytic tier says why
+        except Exception as error:  # the record may do without what failed; if it does not, the analytic tier says why
+            let_through(error)
             return pick
         try:
             own = self._predicted(pick) if seconds is None else seconds
-        except Exception:  # what the record asks for is beyond the model; whether it can be built is seen then
+        except Exception as error:  # what the record asks for is beyond the model; whether it can be built is seen then
+            let_through(error)
             return None
         said = f"predicted {time_text(own)} here, the analytic pick {time_text(least)}"
         if own <= CLEARLY * least:
@@ -198,11 +202,13 @@ class AnalyticModel:
         try:
             return self._best_of(sketches)
         except Exception as error:
+            let_through(error)
             found = []
             for sketch in sketches:
                 try:
                     found += self._best_of((sketch,))
                 except Exception as its_own:
+                    let_through(its_own)
                     self._failed.append(f"{sketch.title} failed in the draft: {type(its_own).__name__}: {its_own}")
             if not any(sketch.steps for _, sketch, _ in found):
                 raise error
@@ -309,7 +315,8 @@ def _from_record(
             return None
         if broken_conditions(sketch.apply(task.body, task.target, record.config)):
             return None
-    except Exception:
+    except Exception as error:
+        let_through(error)
         return None
     seconds = record.seconds if timed else None
     return Pick(sketch, record.config, Provenance(tier, record.id, sketch.title, record.config, seconds, note))

@@ -9,6 +9,7 @@ process.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -42,10 +43,13 @@ def first_built_of(tasks: Sequence[Task], db: str | Path | None, *, strict: bool
         threads = [Thread(target=_serve, args=(tasks, db, strict, waiting, found), daemon=True) for _ in range(helpers)]
         for thread in threads:
             thread.start()
-        for number in _left(waiting) if helpers < cores else ():
-            found[number] = first_built(tasks[number], db, strict=strict, among=True)
-        for thread in threads:
-            thread.join()
+        try:
+            for number in _left(waiting) if helpers < cores else ():
+                found[number] = first_built(tasks[number], db, strict=strict, among=True)
+            for thread in threads:
+                thread.join()
+        finally:
+            deque(_left(waiting), maxlen=0)  # where a person stops it, helpers end after what they are at
     return [found.get(n) or first_built(task, db, strict=strict, among=True) for n, task in enumerate(tasks)]
 
 

@@ -23,6 +23,7 @@ from types import TracebackType
 
 from ...common.errors import DatabaseError
 from ...common.given import file_place
+from ...common.outside import let_through
 from ...common.private import make_private_folder
 from ...common.settings import DATABASE
 from ...measure.result import Failure, Purpose
@@ -350,7 +351,8 @@ def _place_of(path: Path) -> tuple[int, int] | None:
     """Returns what tells a file from another one of its name; None where there is none."""
     try:
         facts = path.stat()
-    except OSError:
+    except OSError as error:
+        let_through(error)
         return None
     return facts.st_dev, facts.st_ino
 
@@ -364,6 +366,7 @@ def open_database(place: str | Path | None = None) -> Database:
         try:
             make_private_folder(path.parent)
         except OSError as error:
+            let_through(error)
             raise DatabaseError(
                 "the folder of the database cannot be made",
                 found=f"{path.parent}: {error.strerror}",

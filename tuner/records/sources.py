@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 
 from ...common.errors import ArgumentError, EnvironmentFailure, UserError
 from ...common.given import file_place
+from ...common.outside import let_through
 from ...common.printable import printable
 from ...common.private import is_private, make_private_folder
 from ...common.settings import CACHE, DATABASE, SHIPPED
@@ -67,7 +68,8 @@ def _may_serve(log: Path, target: Target) -> bool:
     try:
         texts = _targets_of(log, log.stat().st_mtime_ns)
         return any(distance(parse_target(text), target) is not None for text in texts)
-    except (OSError, ValueError, KeyError, TypeError, UserError):
+    except (OSError, ValueError, KeyError, TypeError, UserError) as error:
+        let_through(error)
         return True
 
 
@@ -103,6 +105,7 @@ def log_database(log: Path) -> Path:
             beside.chmod(0o600)
             beside.replace(made)  # closed, so that nothing is left in a write-ahead log
     except OSError as error:
+        let_through(error)
         raise EnvironmentFailure(
             "the log cannot be turned into a database in the cache",
             found=f"{made.parent}: {error.strerror}",

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ....common.errors import ArgumentError
+from ....common.outside import let_through
 from ....tensor.dtype import DType
 from ....tensor.program import Tensor
 from ...functions.function import NotCovered, axis_of
@@ -74,6 +75,7 @@ def converted(convert: Converter, node: Node) -> Any:
     try:
         return convert(node)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        let_through(error)
         raise ArgumentError(
             "its inputs or attributes are none that it has", found=f"{type(error).__name__}: {error}"
         ) from error
