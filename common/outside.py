@@ -37,7 +37,7 @@ def from_outside(error: BaseException) -> BaseException | None:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yields an error and what it was raised from; not what was handled meanwhile, which may have been done with long before."""
+    """Yields an error and what it was raised from; not what was handled meanwhile: that may be done with."""
     seen: set[int] = set()
     found: BaseException | None = error
     while found is not None and id(found) not in seen:
