@@ -14,6 +14,7 @@ import numpy as np
 from ...common.errors import ArgumentError, UserError
 from ...common.outside import let_through
 from ...tensor.dtype import DType, bf16, boolean, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
+from .onnx_names import check_names
 
 Array = np.ndarray[Any, Any]
 OLDEST = 13  # opset
@@ -40,7 +41,7 @@ def onnx_module() -> ModuleType:
 def read_model(source: Any) -> Any:
     """The ModelProto of a path or proto, with the values of its external data, and with its own functions inlined.
 
-    Errors: ArgumentError for a file that is no model, and for external data that is missing.
+    Errors: ArgumentError for a file that is no model, for external data that is missing, and for names that are no text.
     """
     onnx = onnx_module()
     if isinstance(source, str | os.PathLike):
@@ -52,6 +53,7 @@ def read_model(source: Any) -> Any:
         raise ArgumentError(
             "a model is a path or an onnx.ModelProto", expected="from_onnx('model.onnx')", found=type(source).__name__
         )
+    check_names(model)
     if model.functions:
         model = import_module("onnx.inliner").inline_local_functions(model)
     return model

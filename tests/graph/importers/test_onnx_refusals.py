@@ -41,6 +41,35 @@ def test_missing_external_data(tmp_path: Path) -> None:
     assert "external data" in refused(onnx.load(str(path), load_external_data=False))
 
 
+NAMED = """g (float[BATCH, 4] x) => (float[BATCH, 4] y) <float[4] w> {
+    middle = Add(x, w)
+    yes = Cast <to = 9> (size)
+    chosen = If (yes) <then_branch = a () => (float[BATCH, 4] left) { left = Relu(middle) },
+                       else_branch = b () => (float[BATCH, 4] right) { right = Neg(middle) }>
+    y = own.Outer(chosen)
+}"""
+
+
+@pytest.mark.parametrize("name", ["g", "BATCH", "x", "y", "w", "middle", "Add", "own", "left", "a", "then_branch"])
+def test_names_that_are_no_text(name: str, tmp_path: Path) -> None:
+    proto = written(NAMED)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(4, np.float32), "w"))
+    content = proto.SerializeToString()
+    before = bytes([len(name)]) + name.encode()
+    assert before in content
+    wrong = content.replace(before, bytes([len(name)]) + b"\xff" * len(name))
+    (tmp_path / "model.onnx").write_bytes(wrong)
+    for source in (tmp_path / "model.onnx", onnx.ModelProto.FromString(wrong)):
+        said = refused(source)
+        assert "names that are no text" in said and repr(b"\xff" * len(name))[1:] in said and "UTF-8" in said
+
+
+def test_names_in_other_scripts_are_text() -> None:
+    proto = written("g (float[4] x) => (float[4] y) { y = Relu(x) }")
+    proto.graph.input[0].name = proto.graph.node[0].input[0] = "größe_入力"
+    assert len(from_onnx(proto).program.inputs) == 1
+
+
 def test_sizes_left_open() -> None:
     proto = written("g (float[batch, tokens] x, float[batch, ?] z) => (float[batch, tokens] y) { y = Relu(x) }")
     said = refused(proto, sizes={"batch": 2})
