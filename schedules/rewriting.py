@@ -37,7 +37,11 @@ class Rewrite:
 
     def run(self, program: Program) -> Program:
         """Returns the program rewritten, in canonical form. ProgramError: a rewrite that does not apply."""
-        return canonical(apply_rewrite(program, self.name, dict(self.arguments)))
+        return canonical(self.applied(program))
+
+    def applied(self, program: Program) -> Program:
+        """Returns the program rewritten, with the names that the rewrite gives. ProgramError: one that does not apply."""
+        return apply_rewrite(program, self.name, dict(self.arguments))
 
 
 def make_rewrite(name: str, arguments: Mapping[str, object]) -> Rewrite:

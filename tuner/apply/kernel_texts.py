@@ -34,7 +34,7 @@ class KernelTexts:
             return self.sketch.text
         texts = build(canonical(self.program), self.sketch, self.config, self.target, self.threads, texts=True).texts
         if stage == "outline":
-            return with_names(texts[stage], self.program)
+            return with_names(texts[stage], self.program, self.sketch)
         return MORE[stage](texts[self.target.emission.text], self.target) if stage in MORE else texts[stage]
 
 

@@ -16,12 +16,11 @@ from ...cost_model.cpu.analysis import analyse
 from ...measure.local import LocalRunner
 from ...measure.result import Job, Measurement, Purpose
 from ...schedules.loops import LoopTree
-from ...schedules.names import with_names
+from ...schedules.names import person_names, with_names
 from ...schedules.outline import outline
 from ...schedules.task import normalised
 from ...targets.ceilings import Ceilings
 from ...targets.target import Target, check_runs_here, parse_target
-from ...tensor.text.canonical import canonical_names
 from ...tensor.text.parse import parse
 from ..apply.kernel_texts import machine_code
 from ..display import config_text, task_title
@@ -54,9 +53,9 @@ def explanation(database: Database, record: Record, task: TaskIdentity) -> Rende
         refused = titled("outline", f"this version cannot make the loops of this record: {error.problem}")
         return Group(*about, refused, titled("measured", pairs(_measured(record))), bounds)
     predicted = float(predict(tree, target, task.threads, ceilings, 1)[0])
-    names = canonical_names(parse(task.display))
+    names = person_names(parse(task.display), sketch).tensors
     steps = tuple(step.text() for step in sketch.steps)
-    shown = with_names(outline(tree, steps=steps), parse(task.display))
+    shown = with_names(outline(tree, steps=steps), parse(task.display), sketch)
     why = RecordReasons(database, record, task).lines() if record.trial.measurement.ok else []
     return Group(
         *about,

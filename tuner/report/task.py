@@ -147,7 +147,8 @@ def _winner(task: TaskIdentity, best: Record, sketches: dict[str, Sketch], ceili
     if sketch is not None:
         with suppress(TilesmithError):
             tree = sketch.apply(normalised(parse(task.program)), parse_target(task.target), best.config)
-            shown = with_names(outline(tree, steps=tuple(step.text() for step in sketch.steps)), parse(task.display))
+            shown = outline(tree, steps=tuple(step.text() for step in sketch.steps))
+            shown = with_names(shown, parse(task.display), sketch)
     return Winner(
         best.id, best.seconds, [min(measured.times), max(measured.times)], UNKNOWN if sketch is None else sketch.title,
         config_text(best.config), shown, measured.builder, measured.device,

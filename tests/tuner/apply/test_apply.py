@@ -1,10 +1,8 @@
 """compile(program): which record serves, by tiers, and that the kernel is right whoever served it."""
 
 import math
-import signal
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,6 @@ import tilesmith
 from tilesmith.codegen.artifact import Artifact
 from tilesmith.codegen.backends.cpu import builder_version
 from tilesmith.common.errors import ArgumentError, DatabaseError, InternalError, NoRecordError
-from tilesmith.common.settings import CACHE
 from tilesmith.measure.checking import verify
 from tilesmith.measure.machine import machine_identity, machine_key
 from tilesmith.measure.result import Measurement, Purpose, Status
@@ -367,45 +364,6 @@ def test_what_no_candidate_is_to_blame_for_ends_compile(
     remember(tmp_path / "a.sqlite", product(8, 8, 8), NEST, 1e-3)
     with pytest.raises(type(error)):
         served(tmp_path / "a.sqlite", product())
-
-
-PLACES = {
-    "the rules": "tilesmith.schedules.auto.automatic",
-    "steps of a sketch": "tilesmith.schedules.sketch.run_steps",
-    "the draft": "tilesmith.tuner.apply.tiers.best_choices",
-    "a draft that is kept": "tilesmith.tuner.apply.drafted._read",
-    "a record": "tilesmith.tuner.apply.tiers.broken_conditions",
-    "its prediction": "tilesmith.tuner.apply.tiers.predict",
-    "code generation": "tilesmith.tuner.apply.first_built.build",
-    "an artifact that is kept": "tilesmith.codegen.cache.from_bytes",
-}
-
-
-@pytest.mark.parametrize("place", PLACES)
-def test_an_alarm_ends_compile_wherever_it_rings(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No rule and no candidate is to blame for it: an unscheduled kernel came back."""
-
-    class Late(Exception):
-        pass
-
-    def ring(number: int, frame: FrameType | None) -> None:
-        raise Late("the alarm of a caller")
-
-    def interrupted(*arguments: object, **options: object) -> None:
-        signal.raise_signal(signal.SIGUSR1)
-
-    monkeypatch.setenv(CACHE.name, str(tmp_path / "cache"))
-    program = product(15, 17, 20 + list(PLACES).index(place))
-    remember(tmp_path / "a.sqlite", program, drafted(program, threads=2), 1e-3, threads=2)
-    if "kept" in place:
-        served(tmp_path / "a.sqlite", program)
-    monkeypatch.setattr(PLACES[place], interrupted)
-    before = signal.signal(signal.SIGUSR1, ring)
-    try:
-        with pytest.raises(Late, match="the alarm of a caller"):
-            served(tmp_path / "a.sqlite", program)
-    finally:
-        signal.signal(signal.SIGUSR1, before)
 
 
 def test_what_code_generation_fails_on_runs_unscheduled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
