@@ -101,6 +101,9 @@ def _sum_of_terms(terms: Terms, bounds: Bounds, facts: FormFacts) -> Interval:
             a, b = interval(atom, bounds, facts)
         else:
             a, b = _atom_interval(atom, bounds, facts)
+            fact = facts.get(((atom, 1),)) if facts else None
+            if fact is not None:
+                a, b = max(a, fact[0]), min(b, fact[1])
         if coefficient < 0:
             a, b = b, a
         low += coefficient * a
