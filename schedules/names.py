@@ -71,7 +71,8 @@ def _of_normal_form(program: Program, form: Program) -> Names:
 
 def _after(names: Names, before: Program, made: Program) -> Names:
     """The names of what a rewrite has made of a program in canonical form, before it is brought to that form itself."""
-    tensors, axes = {}, {}
+    tensors: dict[str, str] = {}
+    axes: dict[tuple[str, str], str] = {}
     for new, old in canonical_names(made).items():
         origin, word = _origin(old, names)
         tensors[new] = names.tensors.get(origin, origin) + word
