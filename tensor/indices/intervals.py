@@ -112,9 +112,14 @@ def _sum_of_terms(terms: Terms, bounds: Bounds, facts: FormFacts) -> Interval:
 
 
 def _with_facts(form: Affine, found: Interval, bounds: Bounds, facts: FormFacts) -> Interval:
-    """Narrows `found` by every fact whose form is part of this one: form = c * fact + rest."""
+    """Narrows `found` by every fact whose form is part of this one."""
+    return _narrowed(form, found, bounds, tuple(facts.items()))
+
+
+def _narrowed(form: Affine, found: Interval, bounds: Bounds, facts: tuple[tuple[Terms, Interval], ...]) -> Interval:
+    """Narrows `found` by facts: form = c * fact + rest, and the rest is narrowed by those that come after this one."""
     low, high = found
-    for direction, (fact_low, fact_high) in facts.items():
+    for number, (direction, (fact_low, fact_high)) in enumerate(facts):
         leading, unit = direction[0]
         times, remainder = divmod(form.coefficient(leading), unit)
         if times == 0 or remainder:
@@ -123,6 +128,8 @@ def _with_facts(form: Affine, found: Interval, bounds: Bounds, facts: FormFacts)
         if len(rest.terms) >= len(form.terms):
             continue
         a, b = _sum_of_terms(rest.terms, bounds, _NONE)
+        if len(rest.terms) > 1 and number + 1 < len(facts):
+            a, b = _narrowed(rest, (a, b), bounds, facts[number + 1 :])
         ends = (times * fact_low, times * fact_high)
         low, high = max(low, min(ends) + a), min(high, max(ends) + b)
     return low, high

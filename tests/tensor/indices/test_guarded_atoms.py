@@ -23,3 +23,13 @@ def test_guards_of_two_clamped_indices_hold_for_their_sum() -> None:
 def test_a_guard_that_is_too_wide_is_refused() -> None:
     with pytest.raises(ProgramError, match="out of bounds"):
         parse(PROGRAM.format(*CLAMPED, 4))
+
+
+def test_guards_of_two_sums_of_axes_hold_for_their_sum() -> None:
+    program = parse("""
+        input x: f32[8]
+        y[i: 2, j: 2, k: 2, m: 3] = select(i + 2 * k >= 1 and i + 2 * k < 3 and j + 2 * m >= 1 and j + 2 * m < 5,
+            x[4 * (i + 2 * k) + j + 2 * m - 5], 0)
+        return y
+        """)
+    assert len(program.stages) == 1
