@@ -13,6 +13,7 @@ the whole to end.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from inspect import CO_OPTIMIZED
 from types import FrameType, TracebackType
 
 
@@ -54,8 +55,13 @@ def _frames(trace: TracebackType | None) -> Iterator[FrameType]:
 
 def _interrupts(frame: FrameType) -> bool:
     """Tells whether a call was made by a signal: Python hands a handler the frame that it stands in."""
-    caller = frame.f_back
-    for value in frame.f_locals.values() if caller is not None else ():
-        if value is caller or (isinstance(value, tuple) and len(value) == 2 and value[1] is caller):
-            return True
-    return False
+    caller, values = frame.f_back, frame.f_locals
+    found = caller is not None and any(
+        value is caller or (isinstance(value, tuple) and len(value) == 2 and value[1] is caller)
+        for value in values.values()
+    )
+    if (
+        isinstance(values, dict) and frame.f_code.co_flags & CO_OPTIMIZED
+    ):  # a copy that the frame would keep, and with it
+        values.clear()  # the error whose frame this is, until the collector finds both
+    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from math import prod
 
 from ..common.remembered import remembered
@@ -64,13 +64,17 @@ def contiguous_axis(program: Program, stage: Stage) -> str | None:
     """Returns the axis along which most accesses (the write among them) are contiguous; reduction axes count too. Reads that
     lie side by side are contiguous together: x[2 k] and x[2 k + 1] are."""
     best: tuple[float, int, str] | None = None
+    reads = stage.reads()
+    beside: dict[object, list[Read]] = {}
+    for read in reads:
+        beside.setdefault((read.tensor, read.indices[:-1]), []).append(read)
     for position, axis in enumerate(stage.all_axes):
         if axis.extent == 1:
             continue
         score = 0.0
-        for read in stage.reads():
+        for read in reads:
             weight = prod(program.tensors[read.tensor].shape) or 1
-            if _walks(program, stage, read, axis.name):
+            if _walks(program, read, beside[read.tensor, read.indices[:-1]], axis.name):
                 score += weight
         if axis in stage.axes and output_stride(stage, axis.name) == 1:
             score += prod(a.extent for a in stage.axes)
@@ -79,14 +83,12 @@ def contiguous_axis(program: Program, stage: Stage) -> str | None:
     return best[2] if best else None
 
 
-def _walks(program: Program, stage: Stage, read: Read, axis: str) -> bool:
-    """Says whether a read, and those beside it, take one element after the other along an axis."""
+def _walks(program: Program, read: Read, beside: Sequence[Read], axis: str) -> bool:
+    """Says whether a read, and those of the same row beside it, take one element after the other along an axis."""
     stride = element_stride(program, read, axis)
     if stride is None or not 1 < stride <= STRIDED_AT_MOST:
         return stride == 1
-    rows, last = read.indices[:-1], affine(read.indices[-1])
-    beside = [affine(r.indices[-1]) for r in stage.reads() if (r.tensor, r.indices[:-1]) == (read.tensor, rows)]
-    places = [place.minus(last) for place in beside]
+    places = [affine(other.indices[-1]).minus(affine(read.indices[-1])) for other in beside]
     return len({place.constant % stride for place in places if place.is_constant}) == stride
 
 

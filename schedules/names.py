@@ -21,7 +21,7 @@ _POSITION = re.compile(r"a\d+")
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class PersonNames:
     """Canonical tensor -> name, and (canonical stage, canonical axis) -> name, of the program that the steps of a sketch are
     of. Axes that a normal form or a rewrite has merged or cut have none."""
 
@@ -29,7 +29,7 @@ class Names:
     axes: dict[tuple[str, str], str]
 
 
-def person_names(program: Program, sketch: Sketch) -> Names:
+def person_names(program: Program, sketch: Sketch) -> PersonNames:
     """Returns the names in the loop tree of a sketch for a program that a person wrote."""
     form = normalise(program)
     names, current = _of_normal_form(program, form), canonical(form)
@@ -56,7 +56,7 @@ def with_names(outline: str, program: Program, sketch: Sketch) -> str:
     return f"# {', '.join(listed)}\n{_NAME.sub(name, outline)}"
 
 
-def _of_normal_form(program: Program, form: Program) -> Names:
+def _of_normal_form(program: Program, form: Program) -> PersonNames:
     """The names of a normal form: axes that a person wrote have theirs, those that were merged or made have none."""
     tensors, axes = canonical_names(form), {}
     for new, old in tensors.items():
@@ -66,10 +66,10 @@ def _of_normal_form(program: Program, form: Program) -> Names:
             for number, axis in enumerate(form.producers[old].all_axes):
                 if (axis.name, axis.extent) in written:
                     axes[new, f"a{number}"] = axis.name
-    return Names(tensors, axes)
+    return PersonNames(tensors, axes)
 
 
-def _after(names: Names, before: Program, made: Program) -> Names:
+def _after(names: PersonNames, before: Program, made: Program) -> PersonNames:
     """The names of what a rewrite has made of a program in canonical form, before it is brought to that form itself."""
     tensors: dict[str, str] = {}
     axes: dict[tuple[str, str], str] = {}
@@ -79,10 +79,10 @@ def _after(names: Names, before: Program, made: Program) -> Names:
         if old in made.producers:
             called = _axes(names, before.producers.get(origin), made.producers[old], origin)
             axes |= {(new, position): name for position, name in called.items()}
-    return Names(tensors, axes)
+    return PersonNames(tensors, axes)
 
 
-def _origin(name: str, names: Names) -> tuple[str, str]:
+def _origin(name: str, names: PersonNames) -> tuple[str, str]:
     """Returns what a tensor was or was made of, and the word that tells it from that."""
     found = _MADE.fullmatch(name)
     if name in names.tensors or found is None:
@@ -90,7 +90,7 @@ def _origin(name: str, names: Names) -> tuple[str, str]:
     return found[1], found[2]
 
 
-def _axes(names: Names, before: Stage | None, stage: Stage, origin: str) -> dict[str, str]:
+def _axes(names: PersonNames, before: Stage | None, stage: Stage, origin: str) -> dict[str, str]:
     """The names of the axes of a stage that was another before, or was made of it, by position."""
     extents = {axis.name: axis.extent for axis in before.all_axes} if before is not None else {}
     found: dict[str, str] = {}

@@ -8,8 +8,8 @@ operands. The words are made in nests of their own, once each, and once for all 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
+from ....common.remembered import remembered
 from ....targets.matrix_instructions import InstructionScope, MatrixInstruction, vector_instruction
 from ....tensor.dots import DOTS as DOTS_OF_WORDS
 from ....tensor.dots import SMALL, Dot
@@ -166,18 +166,19 @@ def _is_place(index: Expr, reader: Stage) -> bool:
 def _next(s: Schedule, instructions: tuple[MatrixInstruction, ...]) -> tuple[str, dict[str, str]] | None:
     """Returns the next rewrite."""
     for stage in s.program.stages:
-        for name, arguments, allowed in _ways(s.program, stage, instructions):
+        for name, arguments, allowed in _ways(s.program, stage.name, instructions):
             if s.allows(allowed):
                 return name, dict(arguments)
     return None
 
 
-@lru_cache(maxsize=512)  # each combination of variants asks again
+@remembered  # each combination of variants asks again
 def _ways(
-    program: Program, stage: Stage, instructions: tuple[MatrixInstruction, ...]
+    program: Program, name: str, instructions: tuple[MatrixInstruction, ...]
 ) -> tuple[tuple[str, tuple[tuple[str, str], ...], str], ...]:
     """Returns the rewrites of a stage that may come next, with their arguments and the rewrite that has to be allowed. A stage
     that reads its data under guards gets a border for them first."""
+    stage = program.stage(name)
     found = dot_for(program, stage, instructions)
     ways = [] if found is None else [(found.rewrite, tuple(found.arguments.items()), found.rewrite)]
     for arguments in _borders(program, stage):
