@@ -110,17 +110,16 @@ def check_agreement(row: Row, peers: Sequence[Peer]) -> dict[str, str]:
     if not computing:
         raise ValueError(f"nobody can run {row.name}")
     reference, wrong = computing[0], {}
-    wanted = reference.truth or reference.sample
+    truth = reference.truth  # of sums of bytes, and ours alone brings it
+    wanted = truth or reference.sample
     scale = max(abs(value) for value in wanted)
-    for peer in computing[0 if reference.truth else 1 :]:
+    for peer in computing if truth else computing[1:]:
         worst = max(abs(a - b) for a, b in zip(wanted, peer.sample, strict=True))
         if not worst <= (ROUGHLY if row.rounded else AGREEMENT) * scale:
             wrong[peer.name] = f"differs by {worst:.3g} at values of {scale:.3g}"
-    if wrong and (not reference.truth or OURS in wrong):
-        name, reason = next((n, r) for n, r in wrong.items() if not reference.truth or n == OURS)
-        raise ValueError(
-            f"{row.name}: {name} {reason}, beside {'the definition' if reference.truth else reference.name}"
-        )
+    for name, reason in wrong.items():
+        if name == OURS or not truth:
+            raise ValueError(f"{row.name}: {name} {reason}, beside {'the definition' if truth else reference.name}")
     return wrong
 
 

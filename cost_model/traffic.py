@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from ..common.cached import cached_property
 from ..schedules.hints import Streaming
 from ..schedules.loops import LoopKind
 from ..schedules.recording import elementwise, row_of
@@ -102,8 +103,8 @@ class TrafficWalk:
     def nest(self, root: StageLevels, inside: list[StageLevels], threads: Value) -> NestTraffic:
         """The traffic of one nest; `inside`: all its stages."""
         self.threads = threads
-        self._rooms = self._each_cache([cache.bytes for cache in self.caches]) / self._sharing(threads)
-        self._fill = self._each_cache([0.0 for _ in self.caches])
+        self._rooms = _column([cache.bytes for cache in self.caches]) / np.minimum(threads, self._shared_by)
+        self._fill = np.zeros_like(self._shared_by)
         self._visits, self._unseen, self._forgotten, self._left, self._abreast = {}, {}, {}, {}, {}
         streamed: dict[str, Value] = {}
         self._streamed = streamed
@@ -115,13 +116,10 @@ class TrafficWalk:
         fill, collisions = self._rows(self._fill), sum(self._visits.values(), 0.0)
         return NestTraffic(moved, self.boxes(root, 0), streamed, collisions, fill, late, walks, self._left)
 
-    def _each_cache(self, values: list[float]) -> NDArray[np.float64]:
-        """A row for each cache: what is calculated with it is calculated for all of them at once."""
-        return np.array(values, dtype=np.float64)[:, None]
-
-    def _sharing(self, threads: Value) -> Value:
-        """Counts the threads that share one of the caches of each level."""
-        return np.minimum(threads, self._each_cache([float(cache.shared_by) for cache in self.caches]))
+    @cached_property
+    def _shared_by(self) -> NDArray[np.float64]:
+        """Says how many threads share one of the caches of each level, a row for each."""
+        return _column([cache.shared_by for cache in self.caches])
 
     def _rows(self, values: Value) -> list[Value]:
         return [row_of(values, number) for number in range(len(self.caches))]
@@ -233,7 +231,7 @@ class TrafficWalk:
         moved: dict[Flow, Value],
     ) -> None:
         """The flows of accesses at the innermost level where they happen."""
-        alike = self._each_cache([1.0 for _ in self.caches])
+        alike = np.ones_like(self._shared_by)
         for access in accesses:
             box, runs = boxes[access.tensor], stage.trips[level]
             for flow in ((access.tensor, False), (access.tensor, True))[: 2 if access.written else 1]:
@@ -290,8 +288,12 @@ class TrafficWalk:
 
     def _copies(self, runs: Value) -> Value:
         """Says how many caches of each level share one run of a parallel loop: what all threads read enters each of them."""
-        shared_by = self._each_cache([float(cache.shared_by) for cache in self.caches])
-        return np.maximum(self.threads / (shared_by * np.maximum(runs, 1.0)), 1.0)
+        return np.maximum(self.threads / (self._shared_by * np.maximum(runs, 1.0)), 1.0)
+
+
+def _column(values: list[int]) -> NDArray[np.float64]:
+    """A row for each cache: what is calculated with it is calculated for all of them at once."""
+    return np.array(values, dtype=np.float64)[:, None]
 
 
 def _working_set(boxes: dict[str, Box]) -> Value:

@@ -114,6 +114,7 @@ class Recording:
 
     def do(self, operation: ArrayOperation, operands: tuple[object, ...]) -> Column:
         """The result of an operation, at least one of whose operands is a column."""
+        # with types, for 1, 1.0 and True are equal, but not the same
         key = (operation, *[o.number if type(o) is Column else (type(o), _hashable(o)) for o in operands])
         found = self._done.get(key)
         if found is None:
@@ -138,6 +139,10 @@ def elementwise(function: Callable[P, R]) -> Callable[P, R]:
     def done(*operands: P.args, **options: P.kwargs) -> R:
         for operand in operands:
             if type(operand) is Column:
+                if options:
+                    raise TypeError(
+                        f"{function.__name__} of columns takes operands by their places, not {list(options)}"
+                    )
                 return operand.recording.do(function, operands)  # type: ignore[return-value]  # a column where arrays were
         return function(*operands, **options)
 
@@ -180,7 +185,7 @@ def _is_real(operation: ArrayOperation, operands: tuple[object, ...]) -> bool:
 
 
 def _hashable(operand: object) -> object:
-    return operand.tobytes() if isinstance(operand, np.ndarray) else operand
+    return (operand.shape, operand.dtype.str, operand.tobytes()) if isinstance(operand, np.ndarray) else operand
 
 
 class Player:

@@ -121,6 +121,7 @@ def analyse(tree: LoopTree, target: Target, threads: int, plan: Plan | None = No
         for tensor, box in traffic.boxes.items():
             largest[tensor] = np.maximum(largest[tensor], box.moved) if tensor in largest else box.moved
     touched = sum(largest.values(), 0.0)
+    second = min(1, len(caches) - 1)
     nests = []
     for root, (trips, used, traffic) in zip(counted.roots, begun, strict=True):
         balance = largest_share(root, np.ceil(trips / used)) * float(threads)
@@ -130,17 +131,17 @@ def analyse(tree: LoopTree, target: Target, threads: int, plan: Plan | None = No
         ahead, passes = bytes_ahead(inside), walks_repeatedly(counted, inside)
         asks = any(s.loops.hints.of(PrefetchAhead) for s in inside)
         rows, streams = root.trips[deepest(counted, root)], not any(is_anchor(s.definition) for s in inside)
-        late = traffic.late * (1.0 - survives(touched / (caches[min(1, len(caches) - 1)].bytes * used)))
+        late = traffic.late * (1.0 - survives(touched / (caches[second].bytes * used)))
         near, edges = brings_near(counted, inside), streamed_edges(inside, traffic)
         broken = broken_lines(inside, traffic, caches[0].line)
         about = (root, trips, used, balance, work, moved, traffic)
         packed = _moved(traffic, len(caches) - 1, caches, used, touched, packed_tensors(inside)).read
         asked = lines_asked(inside, caches[0].line)
         pieces = pieces_written(root, threads)
-        together = read_by_all(root, threads, walk, traffic, min(1, len(caches) - 1))
+        together = read_by_all(root, threads, walk, traffic, second)
         bursts = any(is_product(counted, s.definition) for s in inside)
         followed = packed_bytes_asked(counted, inside) if streams else 0.0
-        jumps = jumping_lines(inside, traffic, min(1, len(caches) - 1), caches[0].line)
+        jumps = jumping_lines(inside, traffic, second, caches[0].line)
         nest = NestAnalysis(
             *about,
             ahead,

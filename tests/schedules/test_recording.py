@@ -111,6 +111,15 @@ def test_a_function_that_is_elementwise_is_one_step() -> None:
     np.testing.assert_array_equal(found, [_cut_off(values), _cut_off(values, 5.0)])
 
 
+def test_operands_of_columns_stand_at_their_places_and_arrays_have_a_shape() -> None:
+    a = Recording({"a": (1, 2, 3)}).columns()["a"]
+    with pytest.raises(TypeError, match="_cut_off of columns takes operands by their places"):
+        _cut_off(a, most=2.0)
+    values = np.array([1.0, 2.0, 3.0])
+    assert a * values is a * values.copy()
+    assert a * values is not a * values[:, None]
+
+
 @pytest.mark.parametrize("sizes", [(3, 4), (40, 50)])  # as a table, and as a step
 @pytest.mark.parametrize("count", [1, 7, ROWS + 3])
 def test_a_constant_of_rows_gives_rows_at_once(sizes: tuple[int, int], count: int) -> None:

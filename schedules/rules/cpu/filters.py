@@ -103,8 +103,8 @@ def _transformed_at(s: Schedule, found: Filters, at: LoopHandle) -> None:
     whole, half = (any_transform_of(s.program, stage) for stage in stages)
     assert whole is not None and half is not None
     sums = {axis.name for axis in stages[0].reduction}
-    places = {index: axis.name for index, axis in zip(whole.data.indices, stages[1].axes, strict=True)}
-    names = {index.name: axis for index, axis in places.items() if isinstance(index, Var)}
+    read = zip(whole.data.indices, stages[1].axes, strict=True)
+    names = {index.name: axis.name for index, axis in read if isinstance(index, Var)}
     written = {outer: 0 for outer, inner in names.items() if inner in half.written}
     _, inner = written_out(s, s.compute_at(found.whole, at), replace(whole, written={**whole.written, **written}))
     written = {inner: 0 for outer, inner in names.items() if outer in sums}
