@@ -10,7 +10,7 @@ from math import exp, inf, log
 from types import MappingProxyType
 
 from .backend import FUSED, HALF_ARITHMETIC
-from .matrix_instructions import BF16_TILES, MATRIX_INSTRUCTIONS, InstructionScope, products_of, sum_of
+from .matrix_instructions import BF16_TILES, DOTS, MATRIX_INSTRUCTIONS, InstructionScope, products_of, sum_of
 from .target import Target
 
 Curve = tuple[tuple[int, float], ...]  # (working set in bytes, bytes per second), sets ascending
@@ -77,6 +77,11 @@ class Ceilings:
         """Operations per second of a dtype, or of sums of products of narrow elements (`products_of`): on the vectors of their
         sums where no instruction does them."""
         return self.flops[kind] if kind in self.flops else self.flops[sum_of(kind)]
+
+    def roof(self, kind: str) -> float:
+        """Operations per second that reports hold a kernel against: of narrow elements on whatever multiplies them fastest, of
+        others on vectors, which products made of narrow parts may exceed."""
+        return self.highest(kind) if kind.endswith(DOTS) else self.of(kind)
 
     def highest(self, kind: str) -> float:
         """Operations per second that no sum of products exceeds, on whatever unit it is computed; `kind` as for `of`."""

@@ -48,19 +48,19 @@ class Work:
     def speed(self, seconds: float, ceilings: Ceilings) -> Speed:
         """Returns what a measured time means, in the unit of what bounds the program.
 
-        Arithmetic counts against that of vectors everywhere, so that machines and builds compare: a kernel on a matrix unit
-        may be at more than 1.
+        Arithmetic in float32 counts against that of vectors everywhere, so that machines and builds compare: a kernel on a
+        matrix unit may be at more than 1. That of narrow elements counts against the instruction that does most of it.
         """
         arithmetic, memory = self.arithmetic_seconds(ceilings), self.memory_seconds(ceilings)
         if memory >= arithmetic:
             return Speed(self.bytes / seconds / 1e9, "GB/s", memory / seconds)
-        beyond = any(ceilings.highest(dtype) > ceilings.of(dtype) for dtype, _ in self.operations)
+        beyond = any(ceilings.highest(dtype) > ceilings.roof(dtype) for dtype, _ in self.operations)
         share = arithmetic / seconds
         return Speed(self.flops / seconds / 1e9, "GFLOP/s", share, "the FMA peak" if beyond else "the ceiling")
 
     def arithmetic_seconds(self, ceilings: Ceilings) -> float:
-        """The least time for the operations alone, on vectors."""
-        return sum(count / ceilings.of(dtype) for dtype, count in self.operations)
+        """The least time for the operations alone, at the speed of `Ceilings.roof`."""
+        return sum(count / ceilings.roof(dtype) for dtype, count in self.operations)
 
     def memory_seconds(self, ceilings: Ceilings) -> float:
         """The least time for moving the bytes alone."""

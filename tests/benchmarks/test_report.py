@@ -121,9 +121,10 @@ def test_all_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "folder"), [("x86:avx512", ""), ("x86:avx512+amx", ""), ("x86:avx2", "avx2"), ("aarch64:neon", "neon")]
+    ("target", "folder"),
+    [("x86:avx512", "avx512"), ("x86:avx512+amx", ""), ("x86:avx2", "avx2"), ("aarch64:neon", "neon")],
 )
-def test_figures_of_processors_without_avx512_stand_apart(
+def test_figures_of_each_kind_of_processor_stand_apart(
     target: str, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("results_folder.RESULTS", tmp_path)

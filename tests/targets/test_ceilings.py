@@ -75,7 +75,8 @@ def test_products_of_narrow_elements_have_the_speed_of_their_instruction_or_of_t
 def test_a_matrix_unit_multiplies_twice_as_many_bytes_as_bfloat16() -> None:
     ceilings = default_ceilings(parse_target("x86:avx512+amx+avx512vnni"), 1)
     unit = ceilings.flops[MATRIX]
-    assert ceilings.highest("bf16_bf16_dots") == unit
+    assert ceilings.highest("bf16_bf16_dots") == ceilings.roof("bf16_bf16_dots") == unit > ceilings.of("bf16_bf16_dots")
+    assert ceilings.roof("f32") == ceilings.of("f32") < ceilings.highest("f32"), "made of products of its parts"
     assert [ceilings.highest(f"{a}_{b}_dots") for a in ("i8", "u8") for b in ("i8", "u8")] == [2 * unit] * 4
     assert ceilings.highest("i16_i16_dots") == ceilings.of("i16_i16_dots")
 

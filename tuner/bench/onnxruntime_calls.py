@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...measure.compare.serving import PlainCall
+from ...targets.matrix_instructions import vector_instruction
+from ...targets.target import parse_target
 from .calls import Array, ModelWay, NamedArrays, Sizes, TensorNames
 from .images import ReturnedElsewhere, channels_first, onnx_shape, returning, seen_back
 from .onnx_models import onnx_model
@@ -56,6 +58,8 @@ def session_of(model: str | bytes, threads: int) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
-    # without it sums of two products of bytes saturate at 16 bits where no VNNI is, and results are others
-    options.add_session_config_entry("session.x64quantprecision", "1")
+    if vector_instruction(parse_target("host").matrix_instructions, "u8", "i8") is None:
+        # without it sums of two products of bytes saturate at 16 bits, and results are others; elsewhere they are right, and it
+        # makes them 12 times slower (1024 x 1024 x 1024, a matrix unit, two threads)
+        options.add_session_config_entry("session.x64quantprecision", "1")
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])

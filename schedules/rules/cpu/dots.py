@@ -25,7 +25,7 @@ from ....tensor.rewrites.window_words import can_window_words
 from ...access import depends, output_stride, reads_of, uses_of
 from ...prepared import constant_tensors
 from ...schedule import Schedule
-from ..rule import Decided, Rule, nests_of_their_own
+from ..rule import Decided, Rule
 
 LEAST_DEPTH = 16  # elements from which on making words of them may pay
 LEAST_USES = 8  # of each element of an operand that is no constant
@@ -37,6 +37,11 @@ QUADS, PAIRS = DOTS_OF_WORDS["quad_dot"], DOTS_OF_WORDS["pair_dot"]
 @dataclass(frozen=True, slots=True)
 class WordsAsked:
     """Notes that another rule has made a sum of halves, which only pays in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class WordsInPlace:
+    """Notes that words which lie in memory as they are become no stage of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +83,21 @@ def _prepare(s: Schedule, decided: Decided) -> Decided:
         _cross(s)
     if _next_added(s.program) is not None and s.allows("added_halves") and s.variant("halves added", [True, False]):
         _add_halves(s)
-    there = [stage.name for stage in s.program.stages if _is_there(s.program, stage)]
-    if there and s.variant("words in place", [True, False]):
-        s.inline(*there)
+    if _there(s.program) and s.variant("words in place", [True, False]):
+        return decided.noting(WordsInPlace())
     return decided
+
+
+def _prepare_words(s: Schedule, decided: Decided) -> Decided:
+    """Inlines words that are read in place, now that all rewrites are done, and keeps the others as nests of their own."""
+    if decided.fact(WordsInPlace) is not None:
+        s.inline(*_there(s.program))
+    return decided.with_nests(_words(s.program))
+
+
+def _there(program: Program) -> list[str]:
+    """Returns the stages of words that may be read in place."""
+    return [stage.name for stage in program.stages if _is_there(program, stage)]
 
 
 def _has_bytes(s: Schedule, instructions: tuple[MatrixInstruction, ...]) -> bool:
@@ -249,4 +265,4 @@ def _words(program: Program) -> frozenset[str]:
 
 
 DOTS = Rule("dots", _prepare)
-DOT_WORDS = Rule("words of dots", nests_of_their_own(_words))
+DOT_WORDS = Rule("words of dots", _prepare_words)

@@ -35,6 +35,15 @@ def test_there_are_the_same_structures(name: str, dtype: str) -> None:
     assert structures(name, dtype) == structures(name, "f32")
 
 
+@pytest.mark.parametrize("target", ["avx512+avx512bf16", "avx512+amx", "avx512+amx+avx512bf16+avx512vnni", "avx2"])
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+@pytest.mark.parametrize("name", SIZES)
+def test_every_instruction_finds_sketches(name: str, dtype: str, target: str) -> None:
+    """Rewrites of one rule come before the steps of another one, whichever products a target has instructions for."""
+    program = ops.find_operator(name.partition(" ")[0])(**SIZES[name], dtype=dtype)
+    assert len(Task.of(program, parse_target(f"x86:{target}"), 2).sketches) > 1
+
+
 @pytest.mark.parametrize("name", ["attention", "attention by blocks"])
 def test_products_of_products_of_bf16_run(name: str) -> None:
     program = ops.attention(**SIZES[name], dtype="bf16")  # type: ignore[arg-type]
