@@ -70,7 +70,9 @@ def test_all_divisors_of_a_loop_are_asked_for_at_once() -> None:
         with np.errstate(all="ignore"):
             wanted = (x / ends[0] + np.float32(20)) / ends[1]
         assert np.allclose(found, wanted, rtol=1e-6, atol=0, equal_nan=True)
-    narrow = Task.of(one.program, parse_target("x86:avx2"), 1)  # its vectors divide the rows, so there is one loop over them
+    narrow = Task.of(
+        one.program, parse_target("x86:avx2"), 1
+    )  # its vectors divide the rows, so there is one loop over them
     values = random_config(narrow, narrow.sketches[-1], np.random.default_rng(0))
     assert values is not None
     fast = reciprocals(loop_program(narrow.program, narrow.sketches[-1], values, narrow.target))
