@@ -24,7 +24,7 @@ from ..stage_edits import factors, find_stage, result_of, with_stages
 from .tile_products import WORDS, ElementAt, TileProducts
 
 
-def tile_dots(program: Program, stage: str, rows: str, columns: str, depth: str) -> Program:
+def tile_dots(program: Program, stage: str, rows: str, columns: str, depth: str, flat: Sequence[str] = ()) -> Program:
     """A sum of products of two reads of bytes, cast to i32, becomes one over words.
 
     Args:
@@ -32,15 +32,18 @@ def tile_dots(program: Program, stage: str, rows: str, columns: str, depth: str)
         rows: a spatial axis on which one read alone depends, in one affine index with a positive factor.
         columns: a spatial axis on which the other read alone depends; it is one index of it.
         depth: a reduction axis that is one index of each.
+        flat: as of bf16_products.
 
     Stages made: as by bf16_products, with one part. Errors: ProgramError where the stage is no such product of bytes.
     """
-    return _Dots(program, find_stage(program, stage), rows, columns, depth).program(i32)
+    return _Dots(program, find_stage(program, stage), rows, columns, depth, flat).program(i32)
 
 
-def bf16_tile_dots(program: Program, stage: str, rows: str, columns: str, depth: str) -> Program:
+def bf16_tile_dots(
+    program: Program, stage: str, rows: str, columns: str, depth: str, flat: Sequence[str] = ()
+) -> Program:
     """The same of two reads of bf16, cast to f32. Errors: as `tile_dots`."""
-    return _Dots(program, find_stage(program, stage), rows, columns, depth).program(f32)
+    return _Dots(program, find_stage(program, stage), rows, columns, depth, flat).program(f32)
 
 
 def tile_dot(rows: DType, columns: DType) -> Dot | None:

@@ -11,8 +11,9 @@ belongs to one row is done row by row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from ....common.remembered import remembered
 from ....tensor.indices.members import member_axes
@@ -92,17 +93,28 @@ def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
     return {root, *members}
 
 
-def run_row_blocks(s: Schedule, members: list[str], at: LoopHandle) -> None:
-    """Runs products and what belongs to one row, consumers first, inside of a loop for a block of rows."""
+def run_row_blocks(
+    s: Schedule,
+    members: list[str],
+    at: LoopHandle,
+    product: Callable[[Schedule, StageHandle], None] | None = None,
+    inside: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> None:
+    """Runs products and what belongs to one row, consumers first, inside of a loop for a block of rows.
+
+    `product`: how a product is scheduled, if not by register tiles of vectors. `inside`: axes of each member that lie inside
+    of a row, if there are more than that of its vectors.
+    """
     rows: dict[str, LoopHandle] = {}  # stage -> the loop over rows inside of which it runs, or which it has
     for name in members:
         if is_anchor(s.program.stage(name)):
-            _product(s, s.compute_at(name, at), members)
+            made = s.compute_at(name, at)
+            _product(s, made, members) if product is None else product(s, made)
             continue
         around = [rows.get(reader.name) for reader in s.program.consumers[name]]
         names = {None if loop is None else loop.name for loop in around}
         row = around[0] if len(names) == 1 else None
-        own = _row_by_row(s, s.compute_at(name, at if row is None else row))
+        own = _row_by_row(s, s.compute_at(name, at if row is None else row), inside.get(name, ()))
         rows[name] = own if row is None else row
 
 
@@ -172,7 +184,7 @@ def _pack(s: Schedule, anchor: str, vector: str, depth: str, tile: RegisterTile,
         square(s, read.tensor, made.name, across, steps[0])
 
 
-def _row_by_row(s: Schedule, stage: StageHandle) -> LoopHandle:
+def _row_by_row(s: Schedule, stage: StageHandle, inside: Sequence[str]) -> LoopHandle:
     """Puts the row in vectors. Returns the innermost loop over rows (of a stage with points, the first to be attached)."""
     definition = stage.definition
     loops = {a.name: loop for a, loop in zip(definition.all_axes, stage.loops, strict=True)}
@@ -183,8 +195,10 @@ def _row_by_row(s: Schedule, stage: StageHandle) -> LoopHandle:
     unroll = s.factor(f"{stage.name}.vectors", ceildiv(s.most(loops[along]), lanes), at_most=UNROLL_AT_MOST, default=4)
     pieces = s.split(loops[along], unroll, lanes)
     members = [loops[a] for a in member_axes(definition) if a != along]
-    others = [loops[a.name] for a in definition.axes if a.name != along and loops[a.name] not in members]
-    rest = [loops[a.name] for a in definition.reduction if a.name != along]
+    free = [a.name for a in definition.axes if a.name != along and loops[a.name] not in members]
+    others = [loops[name] for name in free if name not in inside]
+    rest = [loops[name] for name in free if name in inside]
+    rest += [loops[a.name] for a in definition.reduction if a.name != along]
     s.reorder(*others, *rest, pieces[0], *members, *pieces[1:])
     s.unroll(*members, pieces[1])
     s.vectorize(pieces[2])

@@ -14,7 +14,8 @@ from .exceptional import EXCEPTIONAL
 from .filters import FILTERS
 from .fold import FOLD
 from .groups import GROUPS
-from .matrix import CHOICES_APART, PACKED, PRODUCTS, PRODUCTS_APART
+from .matrix.rows import MATRIX_ROWS
+from .matrix.rule import CHOICES_APART, PACKED, PRODUCTS, PRODUCTS_APART
 from .online import ONLINE
 from .overlap import OVERLAP
 from .pairs import PAIRS, PAIRS_APART
@@ -55,6 +56,7 @@ CPU = Rules(
         WINDOW_DATA,  # what makes the data of a window: it runs where a piece of them is needed
         SLIDE_DATA,  # the same
         PAIRS_APART,  # maxima of two that are read in many places
+        MATRIX_ROWS,  # products of products of a matrix unit, where they run by blocks of rows
         ROWS,  # products of products: perhaps by blocks of rows, unless a softmax runs by blocks
         OVERLAP,  # what is read a few points apart, stage after stage: perhaps by tiles
         INLINE,  # what is cheap, and what only moves data, is written where it is read
@@ -72,6 +74,7 @@ CPU = Rules(
         # Stages of a form that one rule alone knows.
         FOLD,  # steps in their order, independent points in parallel and in vectors
         SCATTER,  # reductions at computed places: histograms, scatter-add
+        MATRIX_ROWS,  # products of products of a matrix unit, block by block of rows
         PRODUCTS,  # products of a matrix unit, and what finishes them
         PACKED,  # their operands
         CHOICE,  # a choice between the results of a transform and stand-in sums, with both

@@ -45,6 +45,16 @@ C[i: 64, j: 64] = sum[k: 64](A[i, k] * B[k, j])
 D[i: 64, j: 64] = max(C[i, j], 0)
 return D
 """
+ROWS_OF_WORDS = """
+input Q: bf16[64, 32]
+input K: bf16[64, 32]
+input V: bf16[64, 32]
+S[i: 64, j: 64] = sum[d: 32](f32(Q[i, d]) * f32(K[j, d]))
+m[i: 64] = max[j: 64](S[i, j])
+P[i: 64, j: 64] = bf16(exp(S[i, j] - m[i]))
+O[i: 64, d: 32] = sum[j: 64](f32(P[i, j]) * f32(V[j, d]))
+return O
+"""
 WEIGHTS = """
 input x: f32[64]
 constant w: u8[32, 64]
@@ -78,6 +88,7 @@ def test_each_rule_for_processors_schedules_what_it_is_for() -> None:
         "fold": rules_of(ops.cumsum((64, 64))),
         "scatter": rules_of(ops.bincount((64,), bins=64)),
         "products": rules_of(finished, instructions=(BF16_TILES,)),
+        "matrix rows": rules_of(parse(ROWS_OF_WORDS.strip()), instructions=(BF16_TILES,)),
         "choice": rules_of(convolved(), first=4),
         "filters": rules_of(convolved(channels=256), first=(4, True)),
         "groups": rules_of(parse(WEIGHTS.strip())),

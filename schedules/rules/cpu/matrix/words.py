@@ -1,0 +1,124 @@
+"""Which sums of products are given to a matrix unit, and how their operands become words."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from .....common.errors import ProgramError
+from .....targets.matrix_instructions import InstructionScope, MatrixInstruction, tile_instruction
+from .....tensor.program import Program, Stage
+from .....tensor.rewrites.dot_words import dot_of_stage
+from .....tensor.rewrites.pad_reads import can_pad_reads, guarded_reads
+from .....tensor.rewrites.registry import apply_rewrite
+from ....access import depends, output_stride
+from ....prepared import constant_tensors
+from ....schedule import Schedule
+from ...rule import Decided
+from .rows import chain_of
+
+LEAST = {"rows": 4, "columns": 16, "depth": 32}  # extents from which on the unit may pay
+LEAST_ROWS_IN_PARTS = 8  # of products of parts, six of which make one
+Units = tuple[MatrixInstruction, ...]
+
+
+def prepare(s: Schedule, decided: Decided) -> Decided:
+    """Gives, perhaps, all products that fit to the unit of the target."""
+    units = tuple(row for row in decided.instructions if row.scope is InstructionScope.TILES)
+    if units:
+        _rewrite(s, units)
+    return decided
+
+
+def _rewrite(s: Schedule, units: Units) -> None:
+    """Gives, perhaps, each sum of products that fits to the unit. Of several, only the usual structures are tried."""
+    if _next_rewrite(s, units) is None or not s.variant("matrix unit", [True, False]):
+        return
+    few = sum(_fitting(s, s.program, stage, units) is not None for stage in s.program.stages) > 1
+    while (found := _next_rewrite(s, units)) is not None:
+        name, arguments = found
+        if name == "bf16_products":
+            s.rewrite(name, **arguments, flat=[] if few else _flat(s, arguments))
+        elif few and _follows(s.program, name, arguments) and s.variant(f"{arguments['stage']} by rows", [True, False]):
+            s.rewrite(name, **arguments, flat=["rows"])
+        else:
+            s.rewrite(name, **arguments)
+
+
+def _follows(program: Program, name: str, arguments: dict[str, str]) -> bool:
+    """Says whether rows of a product are made of rows of products before it, so that all run by blocks of rows."""
+    return name != "pad_reads" and chain_of(apply_rewrite(program, name, {**arguments, "flat": ["rows"]})) is not None
+
+
+def _flat(s: Schedule, arguments: dict[str, str]) -> list[str]:
+    """Chooses the operands of which each block of products packs its own part, where that stays in a near cache."""
+    stage, ready = s.program.stage(arguments["stage"]), constant_tensors(s.program)
+    sides = {side: next(r.tensor for r in stage.reads() if depends(r, arguments[side])) for side in ("rows", "columns")}
+    return [
+        side
+        for side, tensor in sides.items()
+        if tensor not in ready and s.variant(f"{stage.name} {side} packed inside", [False, True])
+    ]
+
+
+def _next_rewrite(s: Schedule, units: Units) -> tuple[str, dict[str, str]] | None:
+    """Returns the next rewrite for the unit. A stage that reads its data under guards gets a border for them first."""
+    program = s.program
+    for stage in program.stages:
+        found = _fitting(s, program, stage, units)
+        if found is not None:
+            return found
+        for tensor in dict.fromkeys(read.tensor for read in stage.reads()):
+            if stage.combiner == "sum" and guarded_reads(stage, tensor) and can_pad_reads(program, stage, tensor):
+                arguments = {"stage": stage.name, "tensor": tensor}
+                padded = apply_rewrite(program, "pad_reads", arguments)
+                if _fitting(s, padded, padded.stage(stage.name), units) is not None:
+                    return "pad_reads", arguments
+    return None
+
+
+def _fitting(s: Schedule, program: Program, stage: Stage, units: Units) -> tuple[str, dict[str, str]] | None:
+    """Returns how the words of a stage are made; None where the unit does not multiply its elements, or it is too small."""
+    name = _rewrite_for(stage, units)
+    axes = None if name is None or not s.allows(name) else _axes(program, stage.name, name)
+    if name is None or axes is None:
+        return None
+    return name, {"stage": stage.name, **dict(zip(("rows", "columns", "depth"), axes, strict=True))}
+
+
+def _rewrite_for(stage: Stage, units: Units) -> str | None:
+    """Returns the rewrite that makes words of what a sum multiplies, if the unit has an instruction for these."""
+    if stage.combiner != "sum" or len(stage.reads()) != 2:
+        return None
+    found = dot_of_stage(stage)
+    if found is None:
+        return None if tile_instruction(units, "bf16", "bf16") is None else "bf16_products"
+    x, y = found[1]
+    if tile_instruction(units, x.dtype.name, y.dtype.name) is None:
+        return None
+    return "bf16_tile_dots" if found[0].name == "bf16_dot" else "tile_dots"
+
+
+@lru_cache(maxsize=256)  # each combination of variants asks again
+def _axes(program: Program, name: str, rewrite: str) -> tuple[str, str, str] | None:
+    """Returns rows, columns and depth of a stage that the unit may take by a rewrite, or None.
+
+    Columns lie along memory if they can. Of axes that make equally many rows, the one that lies next to them is taken.
+    """
+    stage = program.stage(name)
+    if name in constant_tensors(program):
+        return None
+    wide = sorted((a for a in stage.axes if a.extent >= LEAST["columns"]), key=lambda a: output_stride(stage, a.name))
+    depths = sorted((a for a in stage.reduction if a.extent >= LEAST["depth"]), key=lambda a: -a.extent)
+    least = LEAST_ROWS_IN_PARTS if rewrite == "bf16_products" else LEAST["rows"]
+    for columns in wide:
+        others = [a for a in reversed(stage.axes) if a.extent >= least and a != columns]
+        high = sorted(others, key=lambda a: -a.extent)
+        for rows in high:
+            for depth in depths:
+                arguments = {"stage": name, "rows": rows.name, "columns": columns.name, "depth": depth.name}
+                try:
+                    apply_rewrite(program, rewrite, arguments)
+                except ProgramError:
+                    continue
+                return rows.name, columns.name, depth.name
+    return None

@@ -1,0 +1,102 @@
+"""Products of products on a matrix unit by blocks of rows, at sizes that no tile divides, against the oracle and NumPy.
+
+Where this processor has no such unit, code runs on an emulated one."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+
+from helpers.bochs.kernels import run as emulated
+from helpers.pipeline.candidates import complaint, random_config, run
+from tilesmith.codegen.pipeline import build
+from tilesmith.schedules.sketch import Sketch
+from tilesmith.schedules.task import Task
+from tilesmith.targets.target import parse_target
+from tilesmith.tensor.dtype import bf16
+from tilesmith.tensor.text.parse import parse
+from tilesmith.tuner.apply.tiers import analytic_pick
+
+HOST = parse_target("host")
+SAPPHIRE = parse_target("x86:avx512+amx+avx512vnni+avx512bf16;cores=2;l1=48K/64/1;l2=2M/64/1;l3=96M/64/2")
+TARGET = HOST if HOST.has_matrix_unit else SAPPHIRE
+RUN = run if HOST.has_matrix_unit else emulated
+CHAIN = "tensorize("
+
+
+def attention(heads: int, queries: int, keys: int, depth: int, width: int, rounded: bool) -> str:
+    last = "bf16(R[h, i, d])\nreturn O\n" if rounded else "R[h, i, d]\nreturn O\n"
+    return f"""
+input Q: bf16[{heads}, {queries}, {depth}]
+input K: bf16[{heads}, {keys}, {depth}]
+input V: bf16[{heads}, {keys}, {width}]
+S[h: {heads}, i: {queries}, j: {keys}] = sum[d: {depth}](f32(Q[h, i, d]) * f32(K[h, j, d]))
+T[h: {heads}, i: {queries}, j: {keys}] = S[h, i, j] * 0.25
+m[h: {heads}, i: {queries}] = max[j: {keys}](T[h, i, j])
+E[h: {heads}, i: {queries}, j: {keys}] = exp(T[h, i, j] - m[h, i])
+l[h: {heads}, i: {queries}] = sum[j: {keys}](E[h, i, j])
+P[h: {heads}, i: {queries}, j: {keys}] = bf16(E[h, i, j] / l[h, i])
+R[h: {heads}, i: {queries}, d: {width}] = sum[j: {keys}](f32(P[h, i, j]) * f32(V[h, j, d]))
+O[h: {heads}, i: {queries}, d: {width}] = {last}"""
+
+
+def by_rows(task: Task) -> list[Sketch]:
+    """The sketches whose products on the unit run one after the other for a block of rows."""
+    return [sketch for sketch in task.sketches if sketch.text.count(CHAIN) == 2 and "flat=[rows]" in sketch.text]
+
+
+@settings(deadline=None, max_examples=6, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.integers(1, 2), st.integers(8, 50), st.integers(33, 70), st.integers(32, 70), st.integers(16, 40), st.booleans(),
+    st.integers(0, 2**32),
+)  # fmt: skip
+def test_attention_of_any_size_is_right(
+    heads: int, queries: int, keys: int, depth: int, width: int, rounded: bool, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    task = Task.of(
+        parse(attention(heads, queries, keys, depth, width, rounded)), TARGET, threads=int(rng.integers(1, 3))
+    )
+    found = by_rows(task)
+    sketch = found[rng.integers(len(found))]
+    values = random_config(task, sketch, rng)
+    assert values is not None, sketch.title
+    note(f"{sketch.title} {values}, {task.threads} threads")
+    assert complaint(task, sketch, values, seed % 1000, at_end=bool(rng.integers(2)), runner=RUN) is None
+
+
+def test_products_of_products_of_bytes_are_exact() -> None:
+    """A product, requantised, times another one: no softmax, no floats."""
+    text = """
+        input A: u8[40, 70]
+        constant B: i8[70, 90]
+        constant C: i8[90, 33]
+        S[i: 40, j: 90] = sum[k: 70](i32(A[i, k]) * i32(B[k, j]))
+        m[i: 40] = max[j: 90](S[i, j])
+        D[i: 40, j: 90] = u8(min(max((S[i, j] - m[i]) // 512 + 255, 0), 255))
+        R[i: 40, j: 33] = sum[k: 90](i32(D[i, k]) * i32(C[k, j]))
+        return R
+        """
+    task = Task.of(parse(text), TARGET, 1)
+    sketch = by_rows(task)[0]
+    rng = np.random.default_rng(7)
+    values = random_config(task, sketch, rng)
+    assert values is not None
+    a, b, c = (
+        rng.integers(*ends, shape)
+        for ends, shape in (((0, 256), (40, 70)), ((-128, 128), (70, 90)), ((-128, 128), (90, 33)))
+    )
+    sums = a @ b
+    middle = np.clip((sums - sums.max(1, keepdims=True)) // 512 + 255, 0, 255)
+    inputs = a.astype(np.uint8), b.astype(np.int8), c.astype(np.int8)
+    (found,) = RUN(build(task.program, sketch, values, TARGET, 1), task, inputs, True)
+    np.testing.assert_array_equal(found, middle @ c)
+
+
+def test_the_model_runs_attention_by_rows(whole_drafts: None) -> None:
+    """Matrices of scores that would go through memory stay in a near cache."""
+    task = Task.of(parse(attention(4, 256, 512, 64, 64, rounded=True)), SAPPHIRE, 2)
+    pick = analytic_pick(task)
+    assert pick.sketch.text in [sketch.text for sketch in by_rows(task)]
+    assert task.program.tensors[task.program.outputs[0]].dtype == bf16
