@@ -14,7 +14,7 @@ from ..tensor.indices.scatter import scattered, scattered_points
 from ..tensor.language import MATHEMATICS
 from ..tensor.program import Program, Stage
 
-EXPENSIVE = frozenset(MATHEMATICS) | {"div", "floordiv", "mod", "bf16_pair"}
+EXPENSIVE = frozenset(MATHEMATICS) | {"div", "floordiv", "mod", "bf16_pair", "bf16_word"}
 STRIDED_AT_MOST = 4  # elements from lane to lane up to which whole vectors are loaded, and lanes of them picked
 
 

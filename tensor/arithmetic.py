@@ -32,6 +32,7 @@ from .oracle.errors import (
     bf16_error,
     bf16_half,
     bf16_pair,
+    bf16_word_error,
     byte_quad,
     divided,
     extreme_error,
@@ -89,10 +90,14 @@ for _entry in (
     enter(_entry, LOGIC)
 
 # bf16_pair(low, high) rounds two f32 to nearest even, low in bits 0..15; bf16_low and bf16_high give a half as f32. Rounding
-# takes six operations on integers. The error of a pair is that of the worse half.
+# takes six operations on integers. The error of a pair is that of the worse half. bf16_word does the same for words that are
+# multiplied: what is below the least normal number may become zero in it, as products have it anyway. Processors that multiply
+# such words make them by an instruction.
 for _entry in (
     Operator("bf16_pair", 2, Signature(frozenset((f32,)), i32), bf16_pair,
              lambda v, e: np.maximum(bf16_error(v[0], e[0]), bf16_error(v[1], e[1])), operand_slots=6.0),
+    Operator("bf16_word", 2, Signature(frozenset((f32,)), i32), bf16_pair,
+             lambda v, e: np.maximum(bf16_word_error(v[0], e[0]), bf16_word_error(v[1], e[1])), operand_slots=2.0),
     Operator("bf16_low", 1, Signature(frozenset((i32,)), f32), lambda x: bf16_half(x, 16), lambda v, e: e[0]),
     Operator("bf16_high", 1, Signature(frozenset((i32,)), f32), lambda x: bf16_half(x, 0), lambda v, e: e[0]),
 ):  # fmt: skip

@@ -38,7 +38,7 @@ DOTS = MappingProxyType({
         Dot("unsigned_quad_dot", "u8", "u8", "byte_quad", 4),
         Dot("small_quad_dot", "u8", SMALL, "byte_quad", 4),
         Dot("pair_dot", "i16", "i16", "half_pair", 2),
-        Dot("bf16_dot", "bf16", "bf16", "bf16_pair", 2),
+        Dot("bf16_dot", "bf16", "bf16", "bf16_word", 2),
     )
 })  # fmt: skip
 

@@ -1,9 +1,12 @@
-"""bfloat16 by integer operations: rounding to it, and words of two. No processor needs an instruction of its own for them."""
+"""bfloat16 by integer operations: rounding to it, and words of two. No processor needs an instruction of its own for them; one
+that multiplies vectors of such words has one that rounds two vectors, to which numbers below the least normal one are zero.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...targets.matrix_instructions import vector_instruction
 from ...tensor.dtype import DType, bf16, boolean, f32, i32
 from .types import Value, value_type
 
@@ -26,6 +29,21 @@ def pair(arithmetic: Arithmetic, low: Value, high: Value, exact: bool = False) -
         return _operate(arithmetic, "or", _bitcast(arithmetic, high, i32), under)
     under = _operate(arithmetic, "lshr", _rounded(arithmetic, low), 16)
     return _operate(arithmetic, "or", _operate(arithmetic, "and", _rounded(arithmetic, high), _HIGH), under)
+
+
+def word(arithmetic: Arithmetic, low: Value, high: Value) -> Value:
+    """The same, for products: by one instruction, and one that puts halves side by side, where the target has these."""
+    lanes, (low, high) = arithmetic.together(low, high)
+    row = vector_instruction(arithmetic.target.matrix_instructions, bf16.name, bf16.name)
+    if row is None or row.n != lanes:
+        return pair(arithmetic, low, high)
+    halves, floats = f"<{2 * lanes} x bfloat>", value_type(f32, lanes)
+    call = arithmetic.module.intrinsic(f"llvm.x86.avx512bf16.cvtne2ps2bf16.{row.vector_bits}", halves, floats, floats)
+    text = arithmetic.text
+    rounded = text.compute(f"{call}({high.typed}, {low.typed})", high.text, low.text)
+    places = ", ".join(f"i32 {place}" for lane in range(lanes) for place in (lane, lanes + lane))
+    mixed = text.compute(f"shufflevector {halves} {rounded}, {halves} poison, <{2 * lanes} x i32> <{places}>", rounded)
+    return Value(text.compute(f"bitcast {halves} {mixed} to {value_type(i32, lanes)}", mixed), i32, lanes)
 
 
 def half(arithmetic: Arithmetic, name: str, word: Value) -> Value:

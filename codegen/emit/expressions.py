@@ -19,7 +19,7 @@ from ...tensor.language import COMPARISONS
 from ...tensor.stage_edits import factors
 from ...tensor.wholes import whole
 from ..ir.loop_ir import Buffer, Scope
-from .bf16_words import pair
+from .bf16_words import pair, word
 from .extrema import extremum_of, several
 from .gpu_memory import GpuMemory
 from .index import Index, IndexArithmetic
@@ -28,7 +28,7 @@ from .lookups.table import ENTRIES, look_up, looks_up, lookup_of
 from .lookups.window import load_window
 from .memory import BufferPointer, Memory
 from .module_text import ModuleText
-from .packing import PACKS, elements_of, is_bf16, load_halves, load_words, spread_byte
+from .packing import OF_BF16, PACKS, before_rounding, elements_of, is_bf16, load_halves, load_words, spread_byte
 from .registers import Registers
 from .rounding import rounded_integer, rounded_integer_of, rounds_to_integers
 from .strided import ALONE, Near
@@ -203,12 +203,15 @@ class Expressions:
                 if others == [first.shifted(n + 1) for n in range(len(others))]:
                     guards = [None if guard is None else self.value(guard) for guard in elements.guards]
                     load = load_halves if elements.widens else load_words
-                    word = load(self.memory, place, first, self.mask, guards)
-                    if word is not None:
-                        return self.arithmetic.flipped(word, flip) if flip else word
-        if node.name == "bf16_pair" and all(map(is_bf16, node.args)):
-            low, high = (self.value(arg) for arg in node.args)
-            return pair(self.arithmetic, low, high, exact=True)
+                    loaded = load(self.memory, place, first, self.mask, guards)
+                    if loaded is not None:
+                        return self.arithmetic.flipped(loaded, flip) if flip else loaded
+        if node.name in OF_BF16:
+            known = all(map(is_bf16, node.args))
+            low, high = (self.value(arg if known else before_rounding(arg)) for arg in node.args)
+            if known or node.name == "bf16_pair":
+                return pair(self.arithmetic, low, high, exact=known)
+            return word(self.arithmetic, low, high)
         return None
 
     def _looked_up(self, node: Cast) -> Value | None:

@@ -5,7 +5,8 @@ What stands on the left is written as what stands on the right:
     byte_quad(i32(x[4 l]), i32(x[4 l + 1]), i32(x[4 l + 2]), i32(x[4 l + 3]))     one load of 32 bits
     byte_quad(i32(x[4 l]), select(4 l + 1 < n, i32(x[4 l + 1]), 0), ..)           one load, under a mask of its elements
     half_pair(i32(x[2 l]), i32(x[2 l + 1]))                                       one load of bytes, widened to halves
-    bf16_pair(f32(x[l]), f32(y[l]))                                               two loads, joined: they are bfloat16 already
+    bf16_word(f32(x[l]), f32(y[l]))                                               two loads, joined: they are bfloat16 already
+    bf16_word(f32(bf16(x)), f32(bf16(y)))                                         x and y, rounded once
 """
 
 from __future__ import annotations
@@ -13,14 +14,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...tensor.dtype import Kind, bf16, i32
+from ...tensor.dtype import Kind, bf16, f32, i32
 from ...tensor.expr import Cast, Const, Expr, Op, Read
 from .index import Index
 from .memory import BufferPointer, Memory
 from .types import TRUE, Value, value_type, vector
 
 # name of what makes a word -> bits of an element in it
-PACKS = {"byte_quad": 8, "half_pair": 16, "bf16_pair": 16}
+PACKS = {"byte_quad": 8, "half_pair": 16, "bf16_pair": 16, "bf16_word": 16}
+OF_BF16 = ("bf16_pair", "bf16_word")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ def elements_of(node: Op) -> Elements | None:
     widens = node.name == "half_pair" and reads[0].dtype.bits == 8
     if any(read.tensor != reads[0].tensor or read.dtype.bits != (8 if widens else bits) for read in reads):
         return None
-    if (node.name == "bf16_pair") != (reads[0].dtype == bf16):
+    if (node.name in OF_BF16) != (reads[0].dtype == bf16):
         return None
     first = found[0]
     assert first is not None
@@ -78,6 +80,16 @@ def is_bf16(expr: Expr) -> bool:
         case Op(name="select", args=(_, yes, Const(value=value))):
             return is_bf16(yes) and value == 0
     return False
+
+
+def before_rounding(expr: Expr) -> Expr:
+    """Returns an f32 as it was before it was rounded to bfloat16, where it is to be rounded again, which changes nothing."""
+    match expr:
+        case Cast(arg=Cast(arg=inner, dtype=dtype)) if dtype == bf16 and inner.dtype == f32:
+            return inner
+        case Op(name="select", args=(condition, yes, Const(value=0) as no)) if before_rounding(yes) is not yes:
+            return Op("select", (condition, before_rounding(yes), no), f32)
+    return expr
 
 
 def spread_byte(added: int, bits: int) -> int | None:

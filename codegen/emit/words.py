@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ...targets.matrix_instructions import WORD_BITS, vector_instruction
 from ...tensor.dots import SMALL
 from ...tensor.dtype import i32
-from .bf16_words import half, pair
+from .bf16_words import half, pair, word
 from .module_text import ModuleText
 from .text import FunctionText
 from .types import Value, value_type
@@ -35,9 +35,9 @@ def words(arithmetic: Arithmetic, name: str, args: list[Value]) -> Value:
     """Computes one of the operators of `WORDS` without an instruction for it."""
     _, args = arithmetic.together(*args)
     match name:
-        case "bf16_pair":
+        case "bf16_pair" | "bf16_word":
             low, high = args
-            return pair(arithmetic, low, high)
+            return pair(arithmetic, low, high) if name == "bf16_pair" else word(arithmetic, low, high)
         case "bf16_low" | "bf16_high":
             return half(arithmetic, name, *args)
         case "byte_quad" | "half_pair":

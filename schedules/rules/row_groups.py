@@ -48,12 +48,15 @@ def _of_rows(program: Program, root: Stage, shared: int, taken: AbstractSet[str]
     return members if len(products) == product else []
 
 
-def row_members(program: Program, root: Stage, row: RowAxes, may: Callable[[Stage, RowAxes], bool]) -> list[str]:
+def row_members(
+    program: Program, root: Stage, row: RowAxes, may: Callable[[Stage, RowAxes], bool], beside: Sequence[str] = ()
+) -> list[str]:
     """Returns the producers all of whose readers run in the row, and which compute each value in one row only, consumers first.
 
-    `may`: whether such a stage, with its row axes, is taken in. Only what the root or a member reads is looked at.
+    `may`: whether such a stage, with its row axes, is taken in. Only what the root or a member reads is looked at. `beside`:
+    stages with the axes of the root that run in its rows too.
     """
-    rows: dict[str, RowAxes] = {root.name: row}
+    rows: dict[str, RowAxes] = dict.fromkeys((root.name, *beside), row)
 
     def takes_in(stage: Stage) -> bool:
         own = _row_of(program, stage, rows)
@@ -73,9 +76,12 @@ def _row_of(program: Program, stage: Stage, rows: Mapping[str, RowAxes]) -> RowA
     return row_axes(program, stage, rows)
 
 
-def inside_rows(program: Program, root: Stage, members: list[str], shared: int) -> dict[str, tuple[str, ...]]:
-    """Returns the axes of each member that have more than one point inside of a row of its root."""
-    rows: dict[str, RowAxes] = {root.name: tuple(a.name for a in root.axes[:shared])}
+def inside_rows(
+    program: Program, root: Stage, members: list[str], shared: int, beside: Sequence[str] = ()
+) -> dict[str, tuple[str, ...]]:
+    """Returns the axes of each member that have more than one point inside of a row of its root. `beside`: as above."""
+    row = tuple(a.name for a in root.axes[:shared])
+    rows: dict[str, RowAxes] = dict.fromkeys((root.name, *beside), row)
     inside: dict[str, tuple[str, ...]] = {}
     for name in members:
         stage = program.stage(name)

@@ -143,7 +143,7 @@ def _atom_interval(expr: Expr, bounds: Bounds, facts: FormFacts) -> Interval:
             return within(interval(arg, bounds, facts), dtype)
         case Op(name="select", args=(condition, yes, no)):
             return _select_interval(condition, yes, no, Known(bounds, facts))
-        case Op(name=name, args=args) if expr.dtype.is_integer and name != "bf16_pair":
+        case Op(name=name, args=args) if expr.dtype.is_integer and name not in ("bf16_pair", "bf16_word"):
             return interval_of_op(name, [interval(arg, bounds, facts) for arg in args], expr.dtype)
     return range_of(expr.dtype)
 

@@ -178,3 +178,9 @@ def bf16_error(value: Array, error: Array) -> Array:
     )
     bound = np.maximum(high - middle, middle - low)
     return np.where(np.isfinite(bound), bound, 0.0)
+
+
+def bf16_word_error(value: Array, error: Array) -> Array:
+    """The same where numbers below the least normal one may become zero."""
+    least = float(np.finfo(np.float32).tiny)
+    return bf16_error(value, error) + np.where(np.abs(value) < least + error, least, 0.0)

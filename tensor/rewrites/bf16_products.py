@@ -28,14 +28,13 @@ from dataclasses import replace
 
 from ..dtype import DType, f32
 from ..expr import Const, Expr, Read, Var, call
-from ..program import Program, Stage, Tensor
-from ..stage_edits import factors, find_stage, free_name, result_of, shape_of, with_stages
+from ..program import Program, Stage
+from ..stage_edits import factors, find_stage, result_of, with_stages
 from .tile_products import WORDS, ElementAt, TileProducts
 
 PARTS = 3
 PAIRS = ((2, 0), (1, 0), (1, 1), (0, 1), (0, 0), (0, 2))  # neighbours share a part: one alone is taken twice
 SCALE = 2.0**24  # of either operand: what makes subnormal numbers, and their parts, normal
-LARGEST = 2.0**127  # products below are right: nothing in them has become infinite or NaN
 
 
 def bf16_products(
@@ -74,7 +73,7 @@ class _Products(TileProducts):
         """The rewritten program."""
         rows, columns = self._row_stage(), self._column_stage()
         products = self._product_stage(rows, columns)
-        exact, checked = self._checked(products)
+        exact, checked = self._checked(products, self._stage.bodies[0], 1 / SCALE**2)
         made: tuple[Stage, ...] = (rows, columns, products, exact, checked)
         if checked.axes != self._stage.axes:
             made = (*made, replace(self._stage, bodies=(result_of(checked),), reduction=(), combiner=None))
@@ -111,20 +110,6 @@ class _Products(TileProducts):
 
     def _sum_dtype(self) -> DType:
         return f32
-
-    def _checked(self, products: Stage) -> tuple[Stage, Stage]:
-        """E[others.., rows, columns] = the terms of results whose products are not finite; T[same axes] = the results"""
-        stage = self._stage
-        extents = {axis.name: axis for axis in stage.axes}
-        axes = tuple(extents[axis.name] for axis in products.axes)
-        found = Read(products.name, tuple(axis.var for axis in axes), f32)
-        fine = call("abs", found) < LARGEST
-        term = call("select", ~fine, stage.bodies[0], Const(0.0, f32))
-        tensor = Tensor(free_name(self._program, f"{stage.name}_exact"), f32, shape_of(axes))
-        exact = Stage((tensor,), axes, (term,), stage.reduction, "sum", None, stage.origin)
-        value = call("select", fine, found * (1 / SCALE**2), result_of(exact))
-        name = stage.name if axes == stage.axes else free_name(self._program, f"{stage.name}_checked")
-        return exact, Stage((Tensor(name, f32, shape_of(axes)),), axes, (value,), origin=stage.origin)
 
 
 def _part(value: Expr, part: Var) -> Expr:

@@ -147,12 +147,12 @@ def guarded_dot_of_stage(stage: Stage) -> tuple[Dot, tuple[Read, Read], bool] | 
     """The same, of sums whose terms may have a condition that ends the depth early."""
     if stage.combiner != "sum" or len(stage.bodies) != 1:
         return None
-    guard, term = _guarded(stage.bodies[0])
+    guard, term = guarded(stage.bodies[0])
     found = _dot_of(term)
     return found if guard is None or (found is not None and found[0].name == "bf16_dot") else None
 
 
-def _guarded(body: Expr) -> tuple[Expr | None, Expr]:
+def guarded(body: Expr) -> tuple[Expr | None, Expr]:
     """The condition under which a term counts, and the term."""
     match body:
         case Op(name="select", args=(guard, term, Const(value=0))):
@@ -196,7 +196,7 @@ def _product(program: Program, stage: Stage, depth: str, moved: str = "", halves
         operands[n] = replace(operands[n], moved=MOVE if reads[n].dtype == i8 else -MOVE)
     if dot.name == "quad_dot" and _is_signed(operands[0]):
         operands.reverse()
-    guard, _ = _guarded(stage.bodies[0])
+    guard, _ = guarded(stage.bodies[0])
     if guard is not None and not _ends(guard, axis):
         raise refuse(
             stage, f"its terms have a condition that does not end {axis.name}", expected="f <= 0 that grows with it"

@@ -8,6 +8,13 @@
 
 The same of bfloat16, two elements in a word, summed in f32: there numbers below the least normal one count as zero. Sums of
 bytes are those of i32, modulo 2^32, whatever their order.
+
+Terms of bfloat16 may count under a condition on the row and the place in the depth, as those of a causal attention do:
+
+    C[i, j] = sum[k](select(k <= i, f32(A[i, k]) * f32(B[k, j]), 0))
+
+Then words of A hold zero where it fails. Zero times an infinity or NaN of B would be NaN, so results that are not finite are
+computed as they stood, from the words of A (tensor/exceptional.py).
 """
 
 from __future__ import annotations
@@ -17,11 +24,12 @@ from dataclasses import replace
 from functools import reduce
 
 from ..dots import DOTS, Dot
-from ..dtype import DType, bf16, f32, i32
-from ..expr import Cast, Expr, Read, call, const
-from ..program import Program
+from ..dtype import DType, bf16, f32, i32, i64
+from ..expr import Cast, Const, Expr, Read, call, const, reads, substitute, variables
+from ..program import Program, Stage
 from ..stage_edits import factors, find_stage, result_of, with_stages
-from .tile_products import WORDS, ElementAt, TileProducts
+from .dot_words import guarded
+from .tile_products import TILE, WORDS, ElementAt, TileProducts, read_at
 
 
 def tile_dots(program: Program, stage: str, rows: str, columns: str, depth: str, flat: Sequence[str] = ()) -> Program:
@@ -63,16 +71,47 @@ class _Dots(TileProducts):
             raise self._refused(f"sums of {wide}")
         rows, columns = self._row_stage(), self._column_stage()
         products = self._product_stage(rows, columns)
+        if self._guard is not None:
+            return self._guarded(rows, columns, products)
         values = {axis.name: axis for axis in self._stage.axes}
         index = tuple(values[axis.name].var for axis in products.axes)
         result = replace(result_of(products), indices=index)
         made = replace(self._stage, bodies=(result,), reduction=(), combiner=None)
         return with_stages(self._program, {self._stage.name: (rows, columns, products, made)})
 
+    def _guarded(self, rows: Stage, columns: Stage, products: Stage) -> Program:
+        """The rewritten program where terms count under a condition."""
+        exact, checked = self._checked(products, self._term_of_words(rows))
+        made: tuple[Stage, ...] = (rows, columns, products, exact, checked)
+        if checked.axes != self._stage.axes:
+            made = (*made, replace(self._stage, bodies=(result_of(checked),), reduction=(), combiner=None))
+        return with_stages(self._program, {self._stage.name: made})
+
+    def _term_of_words(self, rows: Stage) -> Expr:
+        """A term as it stood, with the element of A taken out of its word: nothing else needs A then."""
+        deep, wide = self._depth.var, self._x.read.indices[self._x.wide]
+        block, place = deep // self.step, deep % self.step // self._dot.group
+        outer, part = [self._x.read.indices[d] for d in self._x.others], Const(0, i64)
+        if self._plain_rows:
+            word = read_at(rows, wide // TILE, *outer, block, part, wide % TILE, place)
+        else:
+            word = read_at(rows, *outer, block, part, wide, place)
+        value = call("select", (deep % 2).equal(0), call("bf16_low", word), call("bf16_high", word))
+        assert self._guard is not None
+        return call("select", self._guard, value * self._y.read.cast(f32), Const(0.0, f32))
+
+    def _counts(self, kind: str, wide: Expr, deep: Expr) -> list[Expr]:
+        if self._guard is None or kind != "rows":
+            return []
+        return [substitute(self._guard, {self._rows.name: wide, self._depth.name: deep})]
+
     def _two_reads(self) -> tuple[Read, Read]:
         stage = self._stage
+        self._guard, term = guarded(stage.bodies[0])
+        if self._guard is not None and not self._may_guard(self._guard, term):
+            raise self._refused("a condition on the row and the place in the depth alone, of bf16")
         if stage.combiner == "sum" and len(stage.bodies) == 1:
-            match factors(stage.bodies[0]):
+            match factors(term):
                 case [Cast(arg=Read() as left, dtype=first), Cast(arg=Read() as right, dtype=second)]:
                     dot = tile_dot(left.dtype, right.dtype)
                     wide = f32 if bf16 in (left.dtype, right.dtype) else i32
@@ -80,6 +119,12 @@ class _Dots(TileProducts):
                         self._dot, self._wide, self.step = dot, wide, dot.group * WORDS
                         return left, right
         raise self._refused("sum(i32(x) * i32(y)) of bytes, or sum(f32(x) * f32(y)) of bf16")
+
+    def _may_guard(self, guard: Expr, term: Expr) -> bool:
+        """Says whether words of rows can hold zero where a condition fails. Rows that slide are read by several of them."""
+        found = [read for read in reads(term) if self._rows.name in variables(read)]
+        plain = len(found) == 1 and self._rows.var in found[0].indices
+        return plain and found[0].dtype == bf16 and variables(guard) <= {self._rows.name, self._depth.name}
 
     def _word(self, element: ElementAt, block: Expr, word: Expr) -> Expr:
         first = block * self.step + word * self._dot.group

@@ -16,15 +16,16 @@ from dataclasses import dataclass, replace
 
 from ...common.errors import ProgramError
 from ...targets.matrix_instructions import BF16_TILES
-from ..dtype import DType, i32, i64
-from ..expr import Const, Expr, Read, Var, variables
+from ..dtype import DType, f32, i32, i64
+from ..expr import Const, Expr, Read, Var, call, variables
 from ..indices.affine import simplify
 from ..indices.forms import affine
 from ..indices.intervals import Known
 from ..program import Axis, Program, Stage, Tensor
-from ..stage_edits import find_axis, free_axis_name, free_name, refuse, shape_of
+from ..stage_edits import find_axis, free_axis_name, free_name, refuse, result_of, shape_of
 
 WORDS = BF16_TILES.words  # words of a row of a matrix register
+LARGEST = 2.0**127  # products below are right: nothing in them has become infinite or NaN
 TILE = BF16_TILES.m  # rows of a matrix register, and columns: these rewrites are of units whose tiles are square
 # An index along the depth -> what is read there, under which conditions.
 ElementAt = Callable[[Expr], tuple[Read, list[Expr]]]
@@ -154,6 +155,10 @@ class TileProducts(ABC):
         others = tuple(Axis(f"d{d}", shape[d]) for d in operand.others)
         return others, Axis("kblock", self._blocks), Axis("part", self.parts), Axis("k16", WORDS)
 
+    def _counts(self, kind: str, wide: Expr, deep: Expr) -> list[Expr]:
+        """Returns further conditions under which an element of the rows or the columns counts."""
+        return []
+
     def _words(
         self, kind: str, operand: TileOperand, axes: tuple[Axis, ...], others: tuple[Axis, ...], wide: Expr, count: int
     ) -> Stage:
@@ -165,7 +170,8 @@ class TileProducts(ABC):
             places |= zip(operand.others, (axis.var for axis in others), strict=True)
             read = replace(operand.read, indices=tuple(simplify(places[d], known.bounds) for d in sorted(places)))
             ends = (wide, count), (deep, self._depth.extent)
-            return read, [simplify(i) < size for i, size in ends if known.interval(i)[1] >= size]
+            inside = [simplify(i) < size for i, size in ends if known.interval(i)[1] >= size]
+            return read, [*inside, *self._counts(kind, wide, deep)]
 
         name = free_name(self._program, f"{self._stage.name}_{kind}")
         body = self._word(element, Var("kblock"), Var("k16"))
@@ -198,6 +204,20 @@ class TileProducts(ABC):
         total = self._terms([row_word(part) for part in parts], [column_word(part) for part in parts])
         name, dtype = free_name(self._program, f"{stage.name}_products"), self._sum_dtype()
         return Stage((Tensor(name, dtype, shape_of(axes)),), axes, (total,), reduction, "sum", None, stage.origin)
+
+    def _checked(self, products: Stage, term: Expr, scale: float = 1.0) -> tuple[Stage, Stage]:
+        """E[others.., rows, columns] = the sum of terms where products are not finite; T[same axes] = the results"""
+        stage = self._stage
+        extents = {axis.name: axis for axis in stage.axes}
+        axes = tuple(extents[axis.name] for axis in products.axes)
+        found = Read(products.name, tuple(axis.var for axis in axes), f32)
+        fine = call("abs", found) < LARGEST
+        counted = call("select", ~fine, term, Const(0.0, f32))
+        tensor = Tensor(free_name(self._program, f"{stage.name}_exact"), f32, shape_of(axes))
+        exact = Stage((tensor,), axes, (counted,), stage.reduction, "sum", None, stage.origin)
+        value = call("select", fine, found if scale == 1.0 else found * scale, result_of(exact))
+        name = stage.name if axes == stage.axes else free_name(self._program, f"{stage.name}_checked")
+        return exact, Stage((Tensor(name, f32, shape_of(axes)),), axes, (value,), origin=stage.origin)
 
 
 def read_at(stage: Stage, *indices: Expr) -> Read:

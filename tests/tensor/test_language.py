@@ -28,7 +28,7 @@ RULES: dict[str, tuple[tuple[str, ...], str]] = {
     **dict.fromkeys(("floordiv", "mod"), (INTEGERS, "same")),
     **dict.fromkeys(("and", "or", "not"), (("bool",), "same")),
     **dict.fromkeys(("div", *MATHEMATICS), (FLOATS, "same")),
-    "bf16_pair": (("f32",), "i32"),
+    **dict.fromkeys(("bf16_pair", "bf16_word"), (("f32",), "i32")),
     **dict.fromkeys(("bf16_low", "bf16_high", "bf16_dot"), (("i32",), "f32")),
     "signed_halves": (("i16",), "i32"),
     **dict.fromkeys(
@@ -121,7 +121,7 @@ def test_a_result_that_is_not_rounded_has_the_error_of_the_worst_case(name: str,
     for signs in product((-1, 0, 1), repeat=len(values)):
         with np.errstate(divide="ignore"):
             other = entry.value(*(moved(*each) for each in zip(values, signs, far, strict=True)))
-        if name == "bf16_pair":  # both halves have the error of the worse one
+        if name in ("bf16_pair", "bf16_word"):  # both halves have the error of the worse one
             value, other = (OPERATORS["bf16_low"].value(word) for word in (entry.value(*values), other))
         apart = np.abs(np.subtract(other, value, dtype=np.float64))
         assert (apart <= FACTOR * error + 1e-12).all()

@@ -299,6 +299,11 @@ def test_words_of_two_bfloat16(target: str) -> None:
     processor = parse_target(target)
     for made in evaluate(lambda x, y: call("bf16_pair", x, y), [(low, f32), (high, f32)], i32, processor):
         np.testing.assert_array_equal(made, words)
+    for made in evaluate(lambda x, y: call("bf16_word", x, y), [(low, f32), (high, f32)], i32, processor):
+        for values, found in ((low, made.view(np.uint32) << 16), (high, made.view(np.uint32) & 0xFFFF0000)):
+            small = np.abs(values) < np.finfo(np.float32).tiny  # may be zero, of either sign
+            wanted = np.where(small & (found << 1 == 0), found, rounded(values) << 16)
+            np.testing.assert_array_equal(found, wanted)
     for name, bits in (("bf16_low", rounded(low) << 16), ("bf16_high", rounded(high) << 16)):
         for half in evaluate(lambda w, n=name: call(n, w), [(words, i32)], f32, processor):
             np.testing.assert_array_equal(half.view(np.uint32), bits)

@@ -64,6 +64,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: entry.value for name, entry in MATHEMATICS.items()},
     **{name: _of_words(name) for name in _WORDS},
     "bf16_pair": lambda a, b: int((_bf16(a) >> 16 | _bf16(b)).view(np.int32)),
+    "bf16_word": lambda a, b: int((_bf16(a) >> 16 | _bf16(b)).view(np.int32)),
     "bf16_low": lambda a: (np.uint32(a & 0xFFFFFFFF) << np.uint32(16)).view(np.float32),
     "bf16_high": lambda a: np.uint32(a & 0xFFFF0000).view(np.float32),
 }  # fmt: skip

@@ -5,6 +5,7 @@ Where this processor has no such unit, code runs on an emulated one."""
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
@@ -14,7 +15,7 @@ from tilesmith.codegen.pipeline import build
 from tilesmith.schedules.sketch import Sketch
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
-from tilesmith.tensor.dtype import bf16
+from tilesmith.tensor.dtype import DTYPES, bf16
 from tilesmith.tensor.text.parse import parse
 from tilesmith.tuner.apply.tiers import analytic_pick
 
@@ -64,6 +65,39 @@ def test_attention_of_any_size_is_right(
     assert values is not None, sketch.title
     note(f"{sketch.title} {values}, {task.threads} threads")
     assert complaint(task, sketch, values, seed % 1000, at_end=bool(rng.integers(2)), runner=RUN) is None
+
+
+@pytest.mark.parametrize("rounded", [True, False])
+def test_keys_that_are_not_seen_may_be_anything(rounded: bool) -> None:
+    """Zero times an infinity is NaN on the unit: what is not finite there is computed as it stood."""
+    text = attention(2, 40, 40, 32, 33, rounded).replace(
+        "(f32(P[h, i, j]) * f32(V[h, j, d]))", "(select(j <= i, f32(P[h, i, j]) * f32(V[h, j, d]), 0))"
+    )
+    text = text.replace("S[h, i, j] * 0.25", "select(j <= i, S[h, i, j] * 0.25, -inf)")
+    task = Task.of(parse(text), TARGET, 1)
+    sketch = by_rows(task)[0]
+    values = random_config(task, sketch, np.random.default_rng(5))
+    assert values is not None and complaint(task, sketch, values, 4, runner=RUN) is None
+    rng = np.random.default_rng(6)
+    shapes = (2, 40, 32), (2, 40, 32), (2, 40, 33)
+    q, k, v = (rng.standard_normal(shape, np.float32).view(np.uint32) >> 16 for shape in shapes)
+    v[0, 30], v[1, 39, 3] = 0x7F80, 0x7FC0  # infinite, and NaN: the rows before do not see them
+    inputs = [x.astype(np.uint16).view(DTYPES["bf16"].numpy) for x in (q, k, v)]
+    (found,) = RUN(build(task.program, sketch, values, TARGET, 1), task, inputs, True)
+    exact = [(x.astype(np.uint32) << 16).view(np.float32).astype(np.float64) for x in (q, k, v)]
+    scores = np.where(np.tri(40) > 0, np.einsum("hid,hjd->hij", exact[0], exact[1]) * 0.25, -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    weights /= weights.sum(-1, keepdims=True)
+    terms = np.zeros((2, 40, 40, 33))
+    seen = np.broadcast_to(np.tri(40)[None, :, :, None] > 0, terms.shape)
+    np.multiply(weights[..., None], exact[2][:, None], out=terms, where=seen)
+    wanted = terms.sum(2)
+    if rounded:
+        found = (np.asarray(found).view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    finite = np.isfinite(wanted)
+    assert 0 < (~finite).sum() < finite.sum() and np.array_equal(np.isnan(found), np.isnan(wanted))
+    assert np.array_equal(np.isinf(found), np.isinf(wanted))
+    np.testing.assert_allclose(found[finite], wanted[finite], rtol=0.02, atol=0.02)
 
 
 def test_products_of_products_of_bytes_are_exact() -> None:

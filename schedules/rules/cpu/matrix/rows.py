@@ -20,8 +20,8 @@ from ...row_groups import RowAxes, inside_rows, row_members
 from ...rule import Decided, Rule
 from ..rows import run_row_blocks
 from ..tile import tiles_of_blocks
-from .products import finishes_products, products_of, the_products
-from .tiles import register_tiles, tile_products
+from .products import finishes_products, products_of, stand_ins, the_products
+from .tiles import apart, register_tiles, tile_products
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def chain_of(program: Program) -> MatrixChain | None:
         if found is None or found.rows.var not in found.pairs.rows[0].indices:
             continue
         rows = tuple(axis.name for axis in stage.axes[:-1])
-        members = row_members(program, stage, rows, _may_run)
+        members = row_members(program, stage, rows, _may_run, stand_ins(program, stage.name))
         made = found.pairs.rows[0].tensor
         if made in members and any(is_anchor(program.stage(name)) for name in members):
             return MatrixChain(stage.name, tuple(members))
@@ -78,14 +78,17 @@ def _apply(s: Schedule, root: str, name: str, decided: Decided) -> set[str]:
     assert chain is not None
     members = [member for member in chain.members if any(stage.name == member for stage in s.program.stages)]
     made = the_products(s.program, name).pairs.rows[0].tensor
+    beside = stand_ins(s.program, name)
     if root == name:
         at = _last(s, s.stage(name), made)
     else:
-        at = _finishing(s, root, name)
+        at, vector = _finishing(s, root, name)
+        for one in beside:
+            apart(s, one, vector)
         _products(s, s.compute_at(name, at), made)
     last = s.program.stage(name)
-    run_row_blocks(s, members, at, _products, inside_rows(s.program, last, members, len(last.axes) - 1))
-    return {root, name, *members}
+    run_row_blocks(s, members, at, _products, inside_rows(s.program, last, members, len(last.axes) - 1, beside))
+    return {root, name, *beside, *members}
 
 
 def _last(s: Schedule, stage: StageHandle, made: str) -> LoopHandle:
@@ -100,8 +103,9 @@ def _last(s: Schedule, stage: StageHandle, made: str) -> LoopHandle:
     return rows[0]
 
 
-def _finishing(s: Schedule, root: str, name: str) -> LoopHandle:
-    """Schedules the stage that finishes the last products, block by block; returns the loop over blocks of rows."""
+def _finishing(s: Schedule, root: str, name: str) -> tuple[LoopHandle, LoopHandle]:
+    """Schedules the stage that finishes the last products, block by block; returns the loops over blocks of rows, and over
+    vectors."""
     stage, unit = s.stage(root), the_products(s.program, name).unit
     *others, row_loop, column_loop = stage.axes
     tall = tiles_of_blocks(s, f"{name}.row_blocks", row_loop.extent, unit.m, unit.m)
@@ -110,7 +114,7 @@ def _finishing(s: Schedule, root: str, name: str) -> LoopHandle:
     s.reorder(*others, *rows, *columns)
     s.vectorize(columns[-1])
     s.parallel(*others, rows[0])
-    return rows[0]
+    return rows[0], columns[0]
 
 
 def _products(s: Schedule, stage: StageHandle, made: str = "") -> None:

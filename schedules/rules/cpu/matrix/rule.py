@@ -20,17 +20,8 @@ from ....schedule import LoopHandle, Schedule
 from ...rule import Decided, Rule, nests_of_their_own
 from ..tile import tiles_of_blocks
 from .products import choosing, finishes_products, kept_products, products_of, stand_ins, the_products
-from .tiles import pack, register_tiles, tile_products
+from .tiles import apart, pack, register_tiles, tile_products
 from .words import prepare
-
-
-def _apart(s: Schedule, name: str, at: LoopHandle) -> None:
-    """Runs sums that are hardly ever asked for, a vector of them at a time. That is right, and little code."""
-    stage = s.compute_at(name, at)
-    *others, column = stage.axes
-    s.reorder(*others, *stage.reduction, column)
-    s.unroll(*others)
-    s.vectorize(column)
 
 
 def _matches_packed(program: Program, stage: Stage, decided: Decided) -> str | None:
@@ -65,7 +56,7 @@ def _apply(s: Schedule, root: str, name: str, decided: Decided) -> set[str]:
     at, vector = _finishing(s, root, name, high, wide, columns_outside)
     exact = stand_ins(s.program, name)
     for one in exact:
-        _apart(s, one, vector)
+        apart(s, one, vector)
     stage = s.compute_at(name, at)
     pieces = s.split(stage.axes[-2], high, unit.m), s.split(stage.axes[-1], wide, unit.n)
     tile_products(s, stage, list(stage.axes[:-2]), *pieces, columns_inside, inside)

@@ -99,3 +99,12 @@ def register_tiles(s: Schedule, stage: StageHandle) -> tuple[Extent, Extent]:
     s.require(s.target("has_matrix_unit") >= 1, "the target has a matrix unit")
     s.require(high * wide + OPERANDS <= unit.registers, "accumulators and an operand each fit in the tile registers")
     return high, wide
+
+
+def apart(s: Schedule, name: str, at: LoopHandle) -> None:
+    """Runs sums that are hardly ever asked for, a vector of them at a time. That is right, and little code."""
+    stage = s.compute_at(name, at)
+    *others, column = stage.axes
+    s.reorder(*others, *stage.reduction, column)
+    s.unroll(*others)
+    s.vectorize(column)

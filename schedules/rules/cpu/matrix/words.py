@@ -7,7 +7,7 @@ from functools import lru_cache
 from .....common.errors import ProgramError
 from .....targets.matrix_instructions import InstructionScope, MatrixInstruction, tile_instruction
 from .....tensor.program import Program, Stage
-from .....tensor.rewrites.dot_words import dot_of_stage
+from .....tensor.rewrites.dot_words import guarded_dot_of_stage
 from .....tensor.rewrites.pad_reads import can_pad_reads, guarded_reads
 from .....tensor.rewrites.registry import apply_rewrite
 from ....access import depends, output_stride
@@ -89,7 +89,7 @@ def _rewrite_for(stage: Stage, units: Units) -> str | None:
     """Returns the rewrite that makes words of what a sum multiplies, if the unit has an instruction for these."""
     if stage.combiner != "sum" or len(stage.reads()) != 2:
         return None
-    found = dot_of_stage(stage)
+    found = guarded_dot_of_stage(stage)
     if found is None:
         return None if tile_instruction(units, "bf16", "bf16") is None else "bf16_products"
     x, y = found[1]
