@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...tensor.dtype import Kind, bf16, f32, i32
+from ...tensor.dtype import Kind, bf16, boolean, f32, i32
 from ...tensor.expr import Cast, Const, Expr, Op, Read
 from .index import Index
 from .memory import BufferPointer, Memory
@@ -62,10 +62,14 @@ def _element(expr: Expr) -> tuple[Read, Expr | None, int] | None:
     match expr:
         case Cast(arg=Read() as read):
             return read, None, 0
-        case Op(name="select", args=(guard, Cast(arg=Read() as read), Const(value=value))) if value == 0:
-            return read, guard, 0
         case Cast(arg=Op(name="select", args=(guard, Read() as read, Const(value=value)))) if value == 0:
             return read, guard, 0
+        case Op(name="select", args=(guard, yes, Const(value=value))) if value == 0:
+            found = _element(yes)
+            if found is None or found[2]:
+                return None
+            both = guard if found[1] is None else Op("and", (guard, found[1]), boolean)
+            return found[0], both, 0
         case Op(name="add" | "sub" as name, args=(inner, Const(value=value))) if isinstance(value, int):
             found = _element(inner)
             return None if found is None or found[2] else (found[0], found[1], value if name == "add" else -value)
