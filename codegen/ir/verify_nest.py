@@ -235,10 +235,11 @@ class NestVerifier(SymbolTable):
                 self._read(node.tiles)
                 if len(lefts) > rows or len(rights) > columns:
                     self.report.add(f"products of {len(lefts)} by {len(rights)} tiles")
-                for read in (part for side in (*lefts, *rights) for part in side):
-                    self._tile(read, i32)
-                    self._read(read.tensor)
                 known = MATRIX_INSTRUCTIONS.get(node.instruction)
+                for sides, narrow in ((lefts, known and known.a), (rights, known and known.b)):
+                    for read in (part for side in sides for part in side):
+                        self._tile(read, read.dtype if read.dtype.name == narrow else i32)
+                        self._read(read.tensor)
                 if known is None or (tiles is not None and known.sum != tiles.dtype.name):
                     self.report.add(f"{node.instruction!r} adds to no tiles of {tiles.dtype if tiles else 'any type'}")
                 for p, q in pairs:

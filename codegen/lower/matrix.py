@@ -19,7 +19,7 @@ from ...common.errors import ScheduleError
 from ...schedules.loops import Loop, LoopKind, LoopTree, StageLoops
 from ...schedules.regions import opening
 from ...schedules.steps.checks import wrong
-from ...targets.matrix_instructions import MATRIX_INSTRUCTIONS, InstructionScope, MatrixInstruction
+from ...targets.matrix_instructions import MATRIX_INSTRUCTIONS, WORD_BITS, InstructionScope, MatrixInstruction
 from ...targets.target import Target
 from ...tensor.expr import Expr, Read
 from ...tensor.indices.affine import affine, simplify
@@ -208,9 +208,9 @@ class MatrixTile:
 
     def _pitch(self, first: Read, below: Read, beside: Read) -> int:
         """Elements from row to row of a tile in memory, whose rows must be contiguous. ScheduleError otherwise."""
-        shape = self.shapes[first.tensor]
+        shape, word = self.shapes[first.tensor], WORD_BITS // first.dtype.bits  # elements
         pitch, step = (self._distance(shape, first, other) for other in (below, beside))
-        if pitch is None or step != 1:
+        if pitch is None or step != word:
             raise wrong(
                 self.tree, self.stage.stage,
                 f"a tile of {first.tensor} is no {self.unit.m} rows of {self.unit.row_bytes} bytes in memory",

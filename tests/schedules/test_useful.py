@@ -149,7 +149,7 @@ def test_what_words_are_made_of_is_of_use_as_far_as_a_word_is() -> None:
         input x: bf16[20, 24]
         input V: i32[12, 5]
         P[i: 20, j: 24] = x[i, j] + x[i, j]
-        W[i: 20, l: 12] = bf16_pair(f32(P[i, 2 * l]), f32(P[i, 2 * l + 1]))
+        W[i: 20, l: 12] = bf16_word(f32(P[i, 2 * l]), f32(P[i, 2 * l + 1]))
         O[i: 20, d: 5] = sum[l: 12](select(2 * l <= i, bf16_dot(W[i, l], V[l, d]), 0))
         return O
         """

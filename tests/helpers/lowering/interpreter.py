@@ -189,21 +189,26 @@ class Interpreter:
                 self._multiply(node, env)
 
     def _tile(self, memory: Read, pitch: int, env: dict[str, int]) -> np.ndarray:
-        """A view of the 16 x 16 elements of a tile in memory; all of them lie inside of the buffer."""
+        """A view of the 16 rows of 64 bytes of a tile in memory; all of them lie inside of the buffer."""
         buffer = self.buffers[memory.tensor]
         place = tuple(int(self._value(i, env, True)) for i in memory.indices)
         self._check(buffer, place)
         flat = self.memory[memory.tensor].reshape(-1)
         first = int(np.ravel_multi_index(place, buffer.shape))
-        assert first + 15 * pitch + 16 <= flat.size, (buffer, place)
-        return np.lib.stride_tricks.as_strided(flat[first:], (16, 16), (4 * pitch, 4))
+        size = flat.itemsize
+        assert first + 15 * pitch + 64 // size <= flat.size, (buffer, place)
+        return np.lib.stride_tricks.as_strided(flat[first:], (16, 64 // size), (size * pitch, size))
 
     def _multiply(self, node: MatrixMultiply, env: dict[str, int]) -> None:
         row = MATRIX_INSTRUCTIONS[node.instruction]
 
         def held(read: Read, pitch: int, kind: str) -> list[np.ndarray]:
             """What words hold, the first elements of all, then the second ones, .."""
-            words = self._tile(read, pitch, env).astype(np.int32).view(np.uint32)
+            tile = self._tile(read, pitch, env)
+            if tile.shape == (16, 16):
+                words = tile.astype(np.int32).view(np.uint32)
+            else:  # elements that are words where they lie
+                words = np.ascontiguousarray(tile).view(np.uint32)
             if kind == "bf16":
                 return [(words << 16).view(np.float32), (words & 0xFFFF0000).view(np.float32)]
             return [(words >> 8 * n & 255).astype(np.uint8).view(f"{kind[0]}1").astype(np.int32) for n in range(4)]

@@ -67,6 +67,27 @@ def test_products_of_any_size_are_right(m: int, n: int, k: int, kinds: str, cons
     assert complaint(task, sketch, values, seed % 1000, at_end=bool(rng.integers(2)), runner=RUN) is None
 
 
+@pytest.mark.parametrize("kinds", [*BYTES, "bf16 bf16"])
+@pytest.mark.parametrize(("m", "k"), [(32, 128), (48, 192)])
+def test_rows_are_read_where_they_lie(kinds: str, m: int, k: int) -> None:
+    """Tiles of rows that divide an input are loaded from there: no stage makes words of them, nothing beyond is read."""
+    rng = np.random.default_rng(m)
+    task = Task.of(parse(product(*kinds.split(), m=m, n=40, k=k, kind="constant")), TARGET, 2)
+    found = [sketch for sketch in on_the_unit(task) if ("rows in place", True) in sketch.variants]
+    assert found and len(found) < len(on_the_unit(task))
+    for sketch in found[:2]:
+        values = random_config(task, sketch, rng)
+        assert values is not None
+        for at_end in (False, True):
+            assert complaint(task, sketch, values, 7, at_end=at_end, runner=RUN) is None
+
+
+@pytest.mark.parametrize(("m", "k"), [(40, 128), (32, 100)])
+def test_rows_that_tiles_do_not_divide_are_packed(m: int, k: int) -> None:
+    task = Task.of(parse(product("u8", "i8", m=m, n=40, k=k, kind="constant")), TARGET, 1)
+    assert not [sketch for sketch in task.sketches if "rows in place" in dict(sketch.variants)]
+
+
 def outputs(text: str, *inputs: Array) -> Array:
     """What the first sketch for the unit gives."""
     task = Task.of(parse(text), TARGET, 1)

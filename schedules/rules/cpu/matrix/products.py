@@ -6,11 +6,14 @@ from collections.abc import Set
 from dataclasses import dataclass
 
 from .....targets.matrix_instructions import MATRIX_INSTRUCTIONS, InstructionScope, MatrixInstruction, tile_instruction
+from .....tensor.dtype import i32
 from .....tensor.exceptional import exceptional_condition
-from .....tensor.expr import Const, Expr, Read
+from .....tensor.expr import Const, Expr, Read, variables
+from .....tensor.indices.affine import affine
 from .....tensor.matrix_pairs import MatrixPairs, matrix_pairs
 from .....tensor.program import Axis, Program, Stage
 from ....access import finished, identity_read
+from ....inlining import inline_stages
 
 _UNITS = tuple(row for row in MATRIX_INSTRUCTIONS.values() if row.scope is InstructionScope.TILES)
 
@@ -33,9 +36,11 @@ def products_of(stage: Stage) -> Products | None:
     rows, columns, (block, word) = stage.axes[-2], stage.axes[-1], stage.reduction[-2:]
     pairs = matrix_pairs(stage.bodies[0], rows.name, columns.name)
     unit = None if pairs is None else tile_instruction(_UNITS, pairs.a, pairs.b)
-    if pairs is None or not all(_is_packed(read, block.var) for read in (*pairs.rows, *pairs.columns)):
+    if pairs is None or unit is None or not all(_is_packed(read, block.var) for read in pairs.columns):
         return None  # words of other rewrites lie as their elements did
-    if unit is None or rows.extent % unit.m or columns.extent % unit.n or word.extent != unit.words:
+    if not all(_is_packed(read, block.var) or _is_in_place(read, rows, unit, block, word) for read in pairs.rows):
+        return None
+    if rows.extent % unit.m or columns.extent % unit.n or word.extent != unit.words:
         return None
     return Products(unit, rows, columns, word, pairs)
 
@@ -43,6 +48,34 @@ def products_of(stage: Stage) -> Products | None:
 def _is_packed(read: Read, block: Expr) -> bool:
     """Says whether words lie as the rewrites lay them: [.., block of the depth, part, two dimensions of a tile]."""
     return len(read.indices) >= 4 and read.indices[-4] == block and isinstance(read.indices[-3], Const)
+
+
+def in_place(read: Read) -> bool:
+    """Says whether words are elements of a narrow tensor, where these lie."""
+    return read.dtype != i32
+
+
+def _is_in_place(read: Read, rows: Axis, unit: MatrixInstruction, block: Axis, word: Axis) -> bool:
+    """Says whether words of rows lie in a narrow tensor as a tile has them."""
+    if not in_place(read) or [index for index in read.indices[:-1] if rows.name in variables(index)] != [rows.var]:
+        return False
+    return affine(read.indices[-1]) == affine((block.var * unit.words + word.var) * unit.group)
+
+
+def can_stay(program: Program, name: str) -> bool:
+    """Tells whether words of rows, as a rewrite packs them, are elements of an input just as tiles need them, so that tiles are
+    loaded from there: no row is beyond its end, nor any element of the depth."""
+    stage = program.stage(name)
+    given = {tensor.tensor.name for tensor in program.inputs if not tensor.constant}
+    readers = program.consumers[name]
+    found = products_of(readers[0]) if len(readers) == 1 else None
+    if found is None or found.pairs.rows[0].tensor != name or not {read.tensor for read in stage.reads()} <= given:
+        return False
+    products = products_of(inline_stages(program, (name,)).stage(readers[0].name))
+    if products is None:
+        return False
+    read = products.pairs.rows[0]
+    return program.tensors[read.tensor].shape[read.indices.index(products.rows.var)] == products.rows.extent
 
 
 def the_products(program: Program, name: str) -> Products:

@@ -6,6 +6,8 @@ products of these: of float32 as parts of bf16 (tensor/rewrites/bf16_products.py
 
     block of rows, block of columns, block of the depth, tiles of the block, depth, register tiles
 
+Rows of an input that lie in memory as tiles have them may be loaded from there, without a copy.
+
 or columns outside of all rows, which then share a panel of columns in a near cache, however many dimensions rows have.
 A pointwise stage that finishes the products runs over each block while it is in a near cache. Beside it, for each vector that
 has products which are infinite or NaN, the sums run that stand in for these (tensor/exceptional.py).
@@ -19,7 +21,16 @@ from ....prepared import constant_tensors
 from ....schedule import LoopHandle, Schedule
 from ...rule import Decided, Rule, nests_of_their_own
 from ..tile import tiles_of_blocks
-from .products import choosing, finishes_products, kept_products, products_of, stand_ins, the_products
+from .products import (
+    can_stay,
+    choosing,
+    finishes_products,
+    in_place,
+    kept_products,
+    products_of,
+    stand_ins,
+    the_products,
+)
 from .tiles import apart, pack, register_tiles, tile_products
 from .words import prepare
 
@@ -68,7 +79,8 @@ def _packed_inside(s: Schedule, name: str) -> list[str]:
     found = the_products(s.program, name)
     ready = constant_tensors(s.program)
     sides = ((found.pairs.rows[0], found.rows), (found.pairs.columns[0], found.columns))
-    return [read.tensor for read, axis in sides if read.tensor not in ready and axis.var in read.indices]
+    flat = [read for read, axis in sides if not in_place(read) and axis.var in read.indices]
+    return [read.tensor for read in flat if read.tensor not in ready]
 
 
 def _alone(
@@ -110,7 +122,15 @@ def _finishing(
     return around[-1], columns[1]
 
 
+def _keep_apart(s: Schedule, decided: Decided) -> Decided:
+    """Leaves words of rows where they are, perhaps, now that all rewrites are done; the others are nests of their own."""
+    there = [stage.name for stage in s.program.stages if can_stay(s.program, stage.name)]
+    if there and s.variant("rows in place", [True, False]):
+        s.inline(*there)
+    return decided.with_nests(kept_products(s.program))
+
+
 PRODUCTS = Rule("products", prepare, matches, _apply)
 PACKED = Rule("packed", matches=_matches_packed, apply=_apply_packed)
-PRODUCTS_APART = Rule("products apart", nests_of_their_own(kept_products))
+PRODUCTS_APART = Rule("products apart", _keep_apart)
 CHOICES_APART = Rule("choices apart", nests_of_their_own(choosing))

@@ -10,7 +10,7 @@ from .....tensor.program import Program
 from ....extents import Extent, ceildiv, minimum
 from ....schedule import LoopHandle, Schedule, StageHandle
 from ..tile import tiles_of_blocks
-from .products import the_products
+from .products import in_place, the_products
 
 OPERANDS = 2  # registers that are no accumulators: one operand each at least
 STRIP = 8  # tiles of columns that are packed together
@@ -84,7 +84,8 @@ def tile_products(
     s.tensorize(name, found.unit.name)
     first, second = found.pairs.rows[0].tensor, found.pairs.columns[0].tensor
     moved = first if columns_inside else second
-    if moved not in (*inside, *near):
+    there = columns_inside and in_place(found.pairs.rows[0])
+    if not there and moved not in (*inside, *near):
         s.bring(name, moved, tiles[0], s.flag(f"{name}.bring"))
     for operand in inside:
         pack(s, s.compute_at(operand, pieces[0]))
