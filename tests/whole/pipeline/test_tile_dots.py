@@ -88,6 +88,46 @@ def test_rows_that_tiles_do_not_divide_are_packed(m: int, k: int) -> None:
     assert not [sketch for sketch in task.sketches if "rows in place" in dict(sketch.variants)]
 
 
+MERGED = (
+    """
+    input X: u8[7, 9, 40]
+    constant W: i8[3, 3, 40, 33]
+    constant z: f32[33]
+    input R: u8[7, 9, 33]
+    S[p: 7, q: 9, o: 33] = sum[r: 3, s: 3, c: 40](i32(select(p + r >= 1 and p + r < 8 and q + s >= 1 and q + s < 10,
+        X[p + r - 1, q + s - 1, c], 0)) * i32(W[r, s, c, o]))
+    Y[p: 7, q: 9, o: 33] = u8(min(max(round(f32(S[p, q, o]) * z[o]) + f32(R[p, q, o]), 0), 255))
+    return Y
+    """,
+    """
+    input X: bf16[7, 18, 64]
+    constant W: bf16[64, 48]
+    S[p: 4, q: 9, o: 48] = sum[c: 64](f32(X[2 * p, 2 * q, c]) * f32(W[c, o]))
+    Y[p: 4, q: 9, o: 48] = bf16(max(S[p, q, o], 0))
+    return Y
+    """,
+)
+
+
+@pytest.mark.parametrize("text", MERGED, ids=["window", "stride"])
+def test_rows_of_an_image_fill_tiles_together(text: str) -> None:
+    """Rows and columns are one axis of the product, and of all that finishes it: the result is the same memory."""
+    task = Task.of(parse(text), TARGET, 2)
+    found = [sketch for sketch in task.sketches if ("rows merged", True) in sketch.variants]
+    assert found
+    for seed, sketch in enumerate(found[:2]):
+        values = random_config(task, sketch, np.random.default_rng(seed))
+        assert values is not None
+        assert complaint(task, sketch, values, 3, at_end=bool(seed), runner=RUN) is None
+
+
+def test_rows_that_fill_tiles_are_not_merged() -> None:
+    """16 columns are a tile in each row of the image already."""
+    text = MERGED[0].replace("9", "16").replace("q + s < 10", "q + s < 17")
+    task = Task.of(parse(text), TARGET, 1)
+    assert on_the_unit(task) and not [sketch for sketch in task.sketches if "rows merged" in dict(sketch.variants)]
+
+
 def outputs(text: str, *inputs: Array) -> Array:
     """What the first sketch for the unit gives."""
     task = Task.of(parse(text), TARGET, 1)

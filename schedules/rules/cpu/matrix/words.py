@@ -14,6 +14,7 @@ from ....access import depends, output_stride
 from ....prepared import constant_tensors
 from ....schedule import Schedule
 from ...rule import Decided
+from .merged import steps_to_merged
 from .rows import chain_of
 
 LEAST = {"rows": 4, "columns": 16, "depth": 32}  # extents from which on the unit may pay
@@ -34,6 +35,8 @@ def _rewrite(s: Schedule, units: Units) -> None:
     if _next_rewrite(s, units) is None or not s.variant("matrix unit", [True, False]):
         return
     few = sum(_fitting(s, s.program, stage, units) is not None for stage in s.program.stages) > 1
+    if not few:
+        _merge_rows(s, units)
     while (found := _next_rewrite(s, units)) is not None:
         name, arguments = found
         if name == "bf16_products":
@@ -41,6 +44,15 @@ def _rewrite(s: Schedule, units: Units) -> None:
         elif few and _follows(s.program, name, arguments) and s.variant(f"{arguments['stage']} by rows", [True, False]):
             s.rewrite(name, **arguments, flat=["rows"])
         else:
+            s.rewrite(name, **arguments)
+
+
+def _merge_rows(s: Schedule, units: Units) -> None:
+    """Makes, perhaps, the rows of a small image those of one product, where that is the only one for the unit."""
+    found = [stage.name for stage in s.program.stages if _way(s, stage, units) is not None]
+    steps = steps_to_merged(s.program, found[0], units[0].m) if len(found) == 1 and s.allows("im2col") else ()
+    if steps and s.variant("rows merged", [False, True]):
+        for name, arguments in steps:
             s.rewrite(name, **arguments)
 
 
@@ -61,18 +73,23 @@ def _flat(s: Schedule, arguments: dict[str, str]) -> list[str]:
 
 
 def _next_rewrite(s: Schedule, units: Units) -> tuple[str, dict[str, str]] | None:
-    """Returns the next rewrite for the unit. A stage that reads its data under guards gets a border for them first."""
+    """Returns the next rewrite for the unit."""
+    ways = (_way(s, stage, units) for stage in s.program.stages)
+    return next((way for way in ways if way is not None), None)
+
+
+def _way(s: Schedule, stage: Stage, units: Units) -> tuple[str, dict[str, str]] | None:
+    """Returns the next rewrite of a stage for the unit. One that reads its data under guards gets a border for them first."""
     program = s.program
-    for stage in program.stages:
-        found = _fitting(s, program, stage, units)
-        if found is not None:
-            return found
-        for tensor in dict.fromkeys(read.tensor for read in stage.reads()):
-            if stage.combiner == "sum" and guarded_reads(stage, tensor) and can_pad_reads(program, stage, tensor):
-                arguments = {"stage": stage.name, "tensor": tensor}
-                padded = apply_rewrite(program, "pad_reads", arguments)
-                if _fitting(s, padded, padded.stage(stage.name), units) is not None:
-                    return "pad_reads", arguments
+    found = _fitting(s, program, stage, units)
+    if found is not None:
+        return found
+    for tensor in dict.fromkeys(read.tensor for read in stage.reads()):
+        if stage.combiner == "sum" and guarded_reads(stage, tensor) and can_pad_reads(program, stage, tensor):
+            arguments = {"stage": stage.name, "tensor": tensor}
+            padded = apply_rewrite(program, "pad_reads", arguments)
+            if _fitting(s, padded, padded.stage(stage.name), units) is not None:
+                return "pad_reads", arguments
     return None
 
 

@@ -1,0 +1,77 @@
+"""Rows and columns of an image as the rows of one product: so tiles are filled where no tile divides a row of it.
+
+    Y[p, q, o] = sum[r, s, c](i32(X[p + r, q + s, c]) * i32(W[r, s, c, o]))
+    ->  X_columns[p q, r, s, c], Y[p q, o] = sum[r, s, c](i32(X_columns[p q, r, s, c]) * i32(W[r, s, c, o]))
+
+7 x 7 points are 4 tiles of rows, and 7 where each row of the image begins one. Words are made of X_columns, which is written
+into them: they are copied once for each point of the window, which is the price.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from .....common.errors import ProgramError
+from .....tensor.expr import Cast, reads, variables
+from .....tensor.program import Program, Stage
+from .....tensor.rewrites.registry import apply_rewrite
+from .....tensor.stage_edits import factors
+from .....tensor.text.canonical import canonical
+from ....access import depends, identity_read
+
+Step = tuple[str, dict[str, object]]
+
+
+@lru_cache(maxsize=64)  # each combination of variants asks again
+def steps_to_merged(program: Program, name: str, tile: int) -> tuple[Step, ...]:
+    """Returns the rewrites that merge the rows of a sum of products of narrow elements, and of what finishes it; none where
+    that fills no more of a tile's rows, of which there are `tile`."""
+    stage = program.stage(name)
+    axes = _rows(stage)
+    extents = [stage.axis(axis).extent for axis in axes]
+    if len(axes) < 2 or -(-extents[0] * extents[1] // tile) >= extents[0] * -(-extents[1] // tile):
+        return ()
+    steps: list[Step] = []
+    place = [axis.name for axis in stage.axes].index(axes[0])
+    order = [
+        place_ for place_, each in enumerate(program.stages) if each.name == name or _finishes(program, each, name)
+    ]
+    for number in order:  # stages keep their places, not their names
+        here = program.stages[number]
+        steps.append(("merge_axes", {"stage": here.name, "axes": [axis.name for axis in here.axes[place : place + 2]]}))
+        try:
+            program = canonical(apply_rewrite(program, *steps[-1]))
+        except ProgramError:
+            return ()
+    merged = program.stages[order[0]]
+    data = [read.tensor for read in merged.reads() if depends(read, merged.axes[place].name)]
+    steps.append(("im2col", {"stage": merged.name, "tensor": data[0], "narrow": True}))
+    try:
+        apply_rewrite(program, *steps[-1])
+    except ProgramError:
+        return ()
+    return tuple(steps)
+
+
+def _rows(stage: Stage) -> list[str]:
+    """Returns two neighbouring spatial axes along which the data of a product move, and the other operand does not."""
+    parts = factors(stage.bodies[0]) if stage.combiner == "sum" and len(stage.bodies) == 1 else []
+    if len(parts) != 2 or not all(isinstance(part, Cast) for part in parts):
+        return []
+    found = [{variable for read in reads(part) for variable in variables(read)} for part in parts]
+    for first, second in zip(stage.axes, stage.axes[1:], strict=False):
+        moved = [[axis.name in used for axis in (first, second)] for used in found]
+        if sorted(moved) == [[False, False], [True, True]]:
+            return [first.name, second.name]
+    return []
+
+
+def _finishes(program: Program, stage: Stage, name: str) -> bool:
+    """Tells whether a pointwise stage has its points from those of a stage, perhaps by others such between."""
+    if stage.combiner is not None or len(stage.tensors) != 1:
+        return False
+    for read in stage.reads():
+        made = program.producers.get(read.tensor)
+        if made is not None and identity_read(read, stage) and (made.name == name or _finishes(program, made, name)):
+            return True
+    return False
