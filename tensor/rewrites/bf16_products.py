@@ -97,7 +97,7 @@ class _Products(TileProducts):
                 value = call("select", condition, value, Const(0.0, f32))
             return _part(value * SCALE, Var("part"))
 
-        return call("bf16_pair", part(first), part(first + WORDS))
+        return call("bf16_word", part(first), part(first + WORDS))
 
     def _terms(self, row: Sequence[Read], column: Sequence[Read]) -> Expr:
         total: Expr | None = None
@@ -121,4 +121,4 @@ def _part(value: Expr, part: Var) -> Expr:
 
 def _rounded(value: Expr) -> Expr:
     """The bfloat16 next to a value. (For the oracle, which computes in float64, a cast to bf16 rounds nothing.)"""
-    return call("bf16_low", call("bf16_pair", value, Const(0.0, f32)))
+    return call("bf16_low", call("bf16_word", value, Const(0.0, f32)))

@@ -20,6 +20,7 @@ from .online import ONLINE
 from .overlap import OVERLAP
 from .pairs import PAIRS, PAIRS_APART
 from .prepared import PREPARED
+from .rounded import ROUNDED
 from .rows import ROWS
 from .scatter import SCATTER, SCATTERS_APART
 from .siblings import SIBLINGS
@@ -38,6 +39,7 @@ CPU = Rules(
         SPLIT,  # a reduction with a small result: in parts. Early, because its parts are like any other program
         FOLD,  # a search along memory: in lanes
         TRANSFORM,  # a 3x3 window with reuse: perhaps fewer products. Before other rules write the borders of windows
+        ROUNDED,  # operands that products round at each use: narrow ones, rounded once
         PRODUCTS,  # sums of products: words for a matrix unit, where the target has one, which then has them for itself
         GROUPS,  # sums of products with weights in few bits: their scales multiply sums of groups
         DOTS,  # sums of products of narrow elements: words for instructions that multiply these, where the target has some

@@ -11,6 +11,7 @@ from helpers.pipeline.candidates import complaint, random_config
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor import ops
+from tilesmith.tensor.text.parse import parse
 
 TARGET = parse_target("x86:avx512")
 SIZES: dict[str, dict[str, object]] = {
@@ -42,6 +43,24 @@ def test_every_instruction_finds_sketches(name: str, dtype: str, target: str) ->
     """Rewrites of one rule come before the steps of another one, whichever products a target has instructions for."""
     program = ops.find_operator(name.partition(" ")[0])(**SIZES[name], dtype=dtype)
     assert len(Task.of(program, parse_target(f"x86:{target}"), 2).sketches) > 1
+
+
+def test_what_products_round_is_rounded_once() -> None:
+    """A cast that stands in a product, as partitions leave it, hides no bf16 from the instructions for it."""
+    text = """
+        input x: f32[40, 64]
+        constant w: bf16[48, 64]
+        s[i: 40, j: 48] = sum[k: 64](f32(bf16(x[i, k])) * f32(w[j, k]))
+        y[i: 40, j: 48] = bf16(max(s[i, j], 0))
+        return y
+        """
+    for words, target in (("bf16_dots", "avx512+avx512bf16"), ("bf16_tile_dots", "avx512+amx")):
+        task = Task.of(parse(text), parse_target(f"x86:{target}"), 2)
+        assert f"rewrite({words}" in task.sketches[1].text
+    task = Task.of(parse(text), parse_target("host"), 2)
+    for sketch in task.sketches[1:4]:
+        values = random_config(task, sketch, np.random.default_rng(2))
+        assert values is not None and complaint(task, sketch, values, 3) is None, sketch.title
 
 
 @pytest.mark.parametrize("name", ["attention", "attention by blocks"])

@@ -19,11 +19,11 @@ from .....tensor.stage_edits import factors
 from .....tensor.text.canonical import canonical
 from ....access import depends, identity_read
 
-Step = tuple[str, dict[str, object]]
+RewriteCall = tuple[str, dict[str, object]]
 
 
 @lru_cache(maxsize=64)  # each combination of variants asks again
-def steps_to_merged(program: Program, name: str, tile: int) -> tuple[Step, ...]:
+def steps_to_merged(program: Program, name: str, tile: int) -> tuple[RewriteCall, ...]:
     """Returns the rewrites that merge the rows of a sum of products of narrow elements, and of what finishes it; none where
     that fills no more of a tile's rows, of which there are `tile`."""
     stage = program.stage(name)
@@ -31,7 +31,7 @@ def steps_to_merged(program: Program, name: str, tile: int) -> tuple[Step, ...]:
     extents = [stage.axis(axis).extent for axis in axes]
     if len(axes) < 2 or -(-extents[0] * extents[1] // tile) >= extents[0] * -(-extents[1] // tile):
         return ()
-    steps: list[Step] = []
+    steps: list[RewriteCall] = []
     place = [axis.name for axis in stage.axes].index(axes[0])
     order = [
         place_ for place_, each in enumerate(program.stages) if each.name == name or _finishes(program, each, name)
