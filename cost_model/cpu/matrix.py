@@ -47,7 +47,7 @@ class MatrixWork(StageWork):
             self.part = self.part * self._tiles(axis, side) / most
         found = matrix_pairs(stage.definition.bodies[0], *axes)
         self.pairs = () if found is None else found.pairs  # such a stage is refused where code is made
-        self.pairs_rows = None if found is None else found.rows[0]
+        self.row_words = None if found is None else found.rows[0]
 
     def work(self) -> InstructionCounts:
         """Works out all counts of the stage."""
@@ -107,10 +107,10 @@ class MatrixWork(StageWork):
 
         2048 x 2048 x 2048 of bf16, two threads of a Granite Rapids: 6.4 ms from packed rows, 9 to 13 from rows 4 KB apart.
         """
-        read = self.pairs_rows
-        if read is None or read.dtype.bits == WORD_BITS:
+        words = self.row_words
+        if words is None or words.dtype.bits == WORD_BITS:
             return 0.0
-        pitch = self.tree.program.tensors[read.tensor].shape[-1] * read.dtype.bytes
+        pitch = self.tree.program.tensors[words.tensor].shape[-1] * words.dtype.bytes
         if gcd(pitch, PAGE) <= CROWDED:
             return 0.0
         return CROWDED_LOADS * self.rows

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from helpers.source import ROOT, modules
+from tilesmith.targets.ceilings import default_ceilings
 from tilesmith.targets.matrix_instructions import MATRIX_INSTRUCTIONS, WORD_BITS, MatrixInstruction
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor.dots import SMALL
@@ -61,6 +62,19 @@ def test_a_target_has_the_rows_whose_features_and_vectors_it_has() -> None:
 def test_of_two_instructions_for_the_same_a_target_has_the_first() -> None:
     names = [row.name for row in parse_target("x86:avx2+avxvnni").matrix_instructions]
     assert names == ["vpdpbusd_avxvnni_256", "vpdpwssd_avxvnni_256", "vpmaddubsw_avx2_256"]
+
+
+def test_beside_a_matrix_unit_words_of_bfloat16_take_longer() -> None:
+    """Half as many products as multiply-adds do there, twice as many elsewhere; words of bytes are alike."""
+    found = {}
+    for text in ("avx512+avx512bf16+avx512vnni", "avx512+avx512bf16+avx512vnni+amx"):
+        target = parse_target(f"x86:{text}")
+        rows = {row.name: row for row in target.matrix_instructions}
+        found[text] = rows["vdpbf16ps_avx512bf16_512"].speed, rows["vpdpbusd_avx512vnni_512"].speed
+        floats = default_ceilings(target, 1).flops
+        assert floats["bf16_bf16_dots"] / floats["f32"] == (0.5 if target.has_matrix_unit else 2.0)
+    (elsewhere, bytes_), (beside, alike) = found.values()
+    assert elsewhere == 4 * beside and bytes_ == alike
 
 
 def test_rows_are_found_by_the_names_that_sketches_say() -> None:

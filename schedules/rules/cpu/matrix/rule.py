@@ -6,9 +6,9 @@ products of these: of float32 as parts of bf16 (tensor/rewrites/bf16_products.py
 
     block of rows, block of columns, block of the depth, tiles of the block, depth, register tiles
 
-Rows of an input that lie in memory as tiles have them may be loaded from there, without a copy.
+or columns outside of all rows, which then share a panel of columns in a near cache, however many dimensions rows have. Rows of
+an input that lie in memory as tiles have them may be loaded from there, without a copy.
 
-or columns outside of all rows, which then share a panel of columns in a near cache, however many dimensions rows have.
 A pointwise stage that finishes the products runs over each block while it is in a near cache. Beside it, for each vector that
 has products which are infinite or NaN, the sums run that stand in for these (tensor/exceptional.py).
 """
