@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from ...tensor.exceptional import exceptional_condition
+from ...tensor.indices.affine import affine
 from ...tensor.program import Program, Stage
 from ..access import identity_read, is_anchor, is_expensive, moves_data_only, points_of, reads_of
 from ..inlining import Inlining
@@ -14,6 +15,7 @@ from ..schedule import Schedule
 from .rule import Decided, Rule
 
 NODES, DEPTH = 2048, 256  # of an expression, after what it reads was written into it
+LOOKED_UP = 1 << 20  # bytes that a lookup among constants may keep
 REPEATED = 256  # nodes of one in which something is computed again: what is cheap once adds up from stage to stage
 
 
@@ -26,6 +28,8 @@ def _prepare(s: Schedule, decided: Decided) -> Decided:
             continue
         consumers = now.consumers(name)
         if _chooses_elsewhere(s.program, stage, consumers) or _is_packed_ahead(s.program, stage, consumers):
+            continue
+        if _is_looked_up_ahead(s.program, stage, consumers):
             continue
         if grows(now, stage, consumers):
             continue
@@ -72,6 +76,18 @@ def _is_packed_ahead(program: Program, stage: Stage, consumers: Sequence[Stage])
     if stage.tensors[0].name not in constant_tensors(program) or len(set(stage.reads())) <= 1:
         return False
     return moves_data_only(stage) and any(consumer.combiner is not None for consumer in consumers)
+
+
+def _is_looked_up_ahead(program: Program, stage: Stage, consumers: Sequence[Stage]) -> bool:
+    """Tells whether a stage looks constants up, at places that constants or quotients say: once, when the kernel is made, not
+    for each vector of what reads them (scores of a shifted window of swin_t with bias and mask: 107 to 71 us, two threads).
+    """
+    known, tensor = constant_tensors(program), stage.tensors[0]
+    if stage.combiner is not None or tensor.name not in known or tensor.dtype.bytes * prod(tensor.shape) > LOOKED_UP:
+        return False
+    if any(consumer.combiner is not None or consumer.tensors[0].name in known for consumer in consumers):
+        return False
+    return any(not affine(index).is_linear for read in stage.reads() for index in read.indices)
 
 
 def _repeats(stage: Stage, consumers: Sequence[Stage]) -> float:

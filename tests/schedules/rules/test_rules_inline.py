@@ -43,3 +43,25 @@ def test_they_are_right(samples: int) -> None:
     for seed, sketch in enumerate(s for s in derive(program, HOST) if s.tunables):
         for config in some_configs(program, sketch, 2):
             assert_runs(program, sketch.apply(program, HOST, config), seed)
+
+
+BIAS = """
+    constant values: f32[9, 3]
+    constant place: i64[16]
+    input x: f32[3, {rows}, 4]
+    b[h: 3, i: {rows}, j: 4] = values[min(max(place[i % 4 * 4 + j], 0), 8), h]
+    y[h: 3, i: {rows}, j: 4] = x[h, i, j] + b[h, i, j]
+    return y
+    """
+
+
+def test_what_constants_are_looked_up_in_is_made_ahead() -> None:
+    """Once, when the kernel is made, unless that would keep much; at each call, where the table is given then."""
+    few = parse(BIAS.format(rows=20))
+    assert all("inline(b)" not in sketch.text for sketch in derive(few, AVX2))
+    assert all("inline(b)" in sketch.text for sketch in derive(parse(BIAS.format(rows=1 << 16)), AVX2)[1:])
+    given_later = parse(BIAS.format(rows=20).replace("constant values", "input values"))
+    assert all("inline(b)" in sketch.text for sketch in derive(given_later, AVX2)[1:])
+    sketch = derive(few, HOST)[1]
+    for config in some_configs(few, sketch, 2):
+        assert_runs(few, sketch.apply(few, HOST, config), 3)
