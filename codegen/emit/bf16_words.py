@@ -1,5 +1,5 @@
 """bfloat16 by integer operations: rounding to it, and words of two. No processor needs an instruction of its own for them; one
-that multiplies vectors of such words has one that rounds two vectors, to which numbers below the least normal one are zero.
+that multiplies vectors of such words has one that rounds a vector, for which numbers below the least normal one are zero.
 """
 
 from __future__ import annotations
@@ -32,18 +32,23 @@ def pair(arithmetic: Arithmetic, low: Value, high: Value, exact: bool = False) -
 
 
 def word(arithmetic: Arithmetic, low: Value, high: Value) -> Value:
-    """The same, for products: by one instruction, and one that puts halves side by side, where the target has these."""
+    """The same, for products: rounded by an instruction, where the target has it for these vectors.
+
+    (One for two vectors at once is no faster, and emulated wrongly by Bochs, in which tests run.)
+    """
     lanes, (low, high) = arithmetic.together(low, high)
     row = vector_instruction(arithmetic.target.matrix_instructions, bf16.name, bf16.name)
     if row is None or row.n != lanes:
         return pair(arithmetic, low, high)
-    halves, floats = f"<{2 * lanes} x bfloat>", value_type(f32, lanes)
-    call = arithmetic.module.intrinsic(f"llvm.x86.avx512bf16.cvtne2ps2bf16.{row.vector_bits}", halves, floats, floats)
+    half_type, floats = f"<{lanes} x bfloat>", value_type(f32, lanes)
+    call = arithmetic.module.intrinsic(f"llvm.x86.avx512bf16.cvtneps2bf16.{row.vector_bits}", half_type, floats)
     text = arithmetic.text
-    rounded = text.compute(f"{call}({high.typed}, {low.typed})", high.text, low.text)
+    halves = [text.compute(f"{call}({one.typed})", one.text) for one in (low, high)]
     places = ", ".join(f"i32 {place}" for lane in range(lanes) for place in (lane, lanes + lane))
-    mixed = text.compute(f"shufflevector {halves} {rounded}, {halves} poison, <{2 * lanes} x i32> <{places}>", rounded)
-    return Value(text.compute(f"bitcast {halves} {mixed} to {value_type(i32, lanes)}", mixed), i32, lanes)
+    both = f"{half_type} {halves[0]}, {half_type} {halves[1]}"
+    mixed = text.compute(f"shufflevector {both}, <{2 * lanes} x i32> <{places}>", *halves)
+    words = value_type(i32, lanes)
+    return Value(text.compute(f"bitcast <{2 * lanes} x bfloat> {mixed} to {words}", mixed), i32, lanes)
 
 
 def half(arithmetic: Arithmetic, name: str, word: Value) -> Value:
