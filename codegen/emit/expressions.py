@@ -19,7 +19,7 @@ from ...tensor.language import COMPARISONS
 from ...tensor.stage_edits import factors
 from ...tensor.wholes import whole
 from ..ir.loop_ir import Buffer, Scope
-from .bf16_words import pair, word
+from .bf16_words import pair
 from .extrema import extremum_of, several
 from .gpu_memory import GpuMemory
 from .index import Index, IndexArithmetic
@@ -209,9 +209,9 @@ class Expressions:
         if node.name in OF_BF16:
             known = all(map(is_bf16, node.args))
             low, high = (self.value(arg if known else before_rounding(arg)) for arg in node.args)
-            if known or node.name == "bf16_pair":
-                return pair(self.arithmetic, low, high, exact=known)
-            return word(self.arithmetic, low, high)
+            if known:
+                return pair(self.arithmetic, low, high, exact=True)
+            return self.arithmetic.apply(node.name, [low, high], node.dtype)
         return None
 
     def _looked_up(self, node: Cast) -> Value | None:

@@ -91,8 +91,8 @@ def before_rounding(expr: Expr) -> Expr:
     match expr:
         case Cast(arg=Cast(arg=inner, dtype=dtype)) if dtype == bf16 and inner.dtype == f32:
             return inner
-        case Op(name="select", args=(condition, yes, Const(value=0) as no)) if before_rounding(yes) is not yes:
-            return Op("select", (condition, before_rounding(yes), no), f32)
+        case Op(name="select", args=(condition, yes, Const(value=0) as no)):
+            return Op("select", (condition, before_rounding(yes), no), expr.dtype)
     return expr
 
 

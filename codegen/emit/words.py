@@ -35,9 +35,12 @@ def words(arithmetic: Arithmetic, name: str, args: list[Value]) -> Value:
     """Computes one of the operators of `WORDS` without an instruction for it."""
     _, args = arithmetic.together(*args)
     match name:
-        case "bf16_pair" | "bf16_word":
+        case "bf16_pair":
             low, high = args
-            return pair(arithmetic, low, high) if name == "bf16_pair" else word(arithmetic, low, high)
+            return pair(arithmetic, low, high)
+        case "bf16_word":
+            low, high = args
+            return word(arithmetic, low, high)
         case "bf16_low" | "bf16_high":
             return half(arithmetic, name, *args)
         case "byte_quad" | "half_pair":

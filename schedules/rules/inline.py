@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from math import prod
 
 from ...tensor.exceptional import exceptional_condition
@@ -21,15 +22,15 @@ REPEATED = 256  # nodes of one in which something is computed again: what is che
 
 def _prepare(s: Schedule, decided: Decided) -> Decided:
     """Inlines from the outputs back, so that chains collapse into their last consumer. What rules keep is left alone."""
-    now, found = Inlining(s.program), []
+    now, found, constants = Inlining(s.program), [], constant_tensors(s.program)
     for name in [stage.name for stage in reversed(s.program.stages)]:
         stage = now.stage(name)
         if name in decided.kept or not now.can_inline(stage):
             continue
         consumers = now.consumers(name)
-        if _chooses_elsewhere(s.program, stage, consumers) or _is_packed_ahead(s.program, stage, consumers):
+        if _chooses_elsewhere(s.program, stage, consumers):
             continue
-        if _is_looked_up_ahead(s.program, stage, consumers):
+        if name in constants and (_is_packed_ahead(stage, consumers) or _is_looked_up(stage, consumers, constants)):
             continue
         if grows(now, stage, consumers):
             continue
@@ -70,22 +71,21 @@ def _chooses_elsewhere(program: Program, stage: Stage, consumers: Sequence[Stage
     )
 
 
-def _is_packed_ahead(program: Program, stage: Stage, consumers: Sequence[Stage]) -> bool:
-    """Tells whether a stage chooses among constants: sums that read it can pack what was chosen when the kernel was made, but
-    no choice at each use."""
-    if stage.tensors[0].name not in constant_tensors(program) or len(set(stage.reads())) <= 1:
-        return False
-    return moves_data_only(stage) and any(consumer.combiner is not None for consumer in consumers)
+def _is_packed_ahead(stage: Stage, consumers: Sequence[Stage]) -> bool:
+    """Tells whether a stage of constants chooses among them: sums that read it can pack what was chosen when the kernel was
+    made, but no choice at each use."""
+    chooses = len(set(stage.reads())) > 1 and moves_data_only(stage)
+    return chooses and any(consumer.combiner is not None for consumer in consumers)
 
 
-def _is_looked_up_ahead(program: Program, stage: Stage, consumers: Sequence[Stage]) -> bool:
-    """Tells whether a stage looks constants up, at places that constants or quotients say: once, when the kernel is made, not
-    for each vector of what reads them (scores of a shifted window of swin_t with bias and mask: 107 to 71 us, two threads).
-    """
-    known, tensor = constant_tensors(program), stage.tensors[0]
-    if stage.combiner is not None or tensor.name not in known or tensor.dtype.bytes * prod(tensor.shape) > LOOKED_UP:
+def _is_looked_up(stage: Stage, consumers: Sequence[Stage], constants: AbstractSet[str]) -> bool:
+    """Tells whether a stage of constants looks them up, at places that constants or quotients say: once, when the kernel is
+    made, not for each vector of what reads them (scores of a shifted window of swin_t with bias and mask: 107 to 71 us, two
+    threads)."""
+    tensor = stage.tensors[0]
+    if stage.combiner is not None or tensor.dtype.bytes * prod(tensor.shape) > LOOKED_UP:
         return False
-    if any(consumer.combiner is not None or consumer.tensors[0].name in known for consumer in consumers):
+    if any(consumer.combiner is not None or consumer.name in constants for consumer in consumers):
         return False
     return any(not affine(index).is_linear for read in stage.reads() for index in read.indices)
 

@@ -24,12 +24,11 @@ Infinities and NaN among the elements, elements from about 2^104 on and sums fro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ..dtype import DType, f32
 from ..expr import Const, Expr, Read, Var, call
-from ..program import Program, Stage
-from ..stage_edits import factors, find_stage, result_of, with_stages
+from ..program import Program
+from ..stage_edits import factors, find_stage
 from .tile_products import WORDS, ElementAt, TileProducts
 
 PARTS = 3
@@ -73,11 +72,7 @@ class _Products(TileProducts):
         """The rewritten program."""
         rows, columns = self._row_stage(), self._column_stage()
         products = self._product_stage(rows, columns)
-        exact, checked = self._checked(products, self._stage.bodies[0], 1 / SCALE**2)
-        made: tuple[Stage, ...] = (rows, columns, products, exact, checked)
-        if checked.axes != self._stage.axes:
-            made = (*made, replace(self._stage, bodies=(result_of(checked),), reduction=(), combiner=None))
-        return with_stages(self._program, {self._stage.name: made})
+        return self._with_stand_ins(rows, columns, products, self._stage.bodies[0], 1 / SCALE**2)
 
     def _two_reads(self) -> tuple[Read, Read]:
         stage = self._stage

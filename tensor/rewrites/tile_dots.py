@@ -24,12 +24,12 @@ from dataclasses import replace
 from functools import reduce
 
 from ..dots import DOTS, Dot
-from ..dtype import DType, bf16, f32, i32, i64
+from ..dtype import DType, bf16, f32, i32
 from ..expr import Cast, Const, Expr, Read, call, const, reads, substitute, variables
 from ..program import Program, Stage
 from ..stage_edits import factors, find_stage, result_of, with_stages
 from .dot_words import guarded
-from .tile_products import TILE, WORDS, ElementAt, TileProducts, read_at
+from .tile_products import WORDS, ElementAt, TileProducts
 
 
 def tile_dots(program: Program, stage: str, rows: str, columns: str, depth: str, flat: Sequence[str] = ()) -> Program:
@@ -72,33 +72,19 @@ class _Dots(TileProducts):
         rows, columns = self._row_stage(), self._column_stage()
         products = self._product_stage(rows, columns)
         if self._guard is not None:
-            return self._guarded(rows, columns, products)
+            return self._with_stand_ins(rows, columns, products, self._term_of_words(rows, self._guard))
         values = {axis.name: axis for axis in self._stage.axes}
         index = tuple(values[axis.name].var for axis in products.axes)
         result = replace(result_of(products), indices=index)
         made = replace(self._stage, bodies=(result,), reduction=(), combiner=None)
         return with_stages(self._program, {self._stage.name: (rows, columns, products, made)})
 
-    def _guarded(self, rows: Stage, columns: Stage, products: Stage) -> Program:
-        """The rewritten program where terms count under a condition."""
-        exact, checked = self._checked(products, self._term_of_words(rows))
-        made: tuple[Stage, ...] = (rows, columns, products, exact, checked)
-        if checked.axes != self._stage.axes:
-            made = (*made, replace(self._stage, bodies=(result_of(checked),), reduction=(), combiner=None))
-        return with_stages(self._program, {self._stage.name: made})
-
-    def _term_of_words(self, rows: Stage) -> Expr:
+    def _term_of_words(self, rows: Stage, guard: Expr) -> Expr:
         """A term as it stood, with the element of A taken out of its word: nothing else needs A then."""
-        deep, wide = self._depth.var, self._x.read.indices[self._x.wide]
-        block, place = deep // self.step, deep % self.step // self._dot.group
-        outer, part = [self._x.read.indices[d] for d in self._x.others], Const(0, i64)
-        if self._plain_rows:
-            word = read_at(rows, wide // TILE, *outer, block, part, wide % TILE, place)
-        else:
-            word = read_at(rows, *outer, block, part, wide, place)
+        deep = self._depth.var
+        word = self._row_word(rows, deep // self.step, 0, deep % self.step // self._dot.group)
         value = call("select", (deep % 2).equal(0), call("bf16_low", word), call("bf16_high", word))
-        assert self._guard is not None
-        return call("select", self._guard, value * self._y.read.cast(f32), Const(0.0, f32))
+        return call("select", guard, value * self._y.read.cast(f32), Const(0.0, f32))
 
     def _counts(self, kind: str, wide: Expr, deep: Expr) -> list[Expr]:
         if self._guard is None or kind != "rows":

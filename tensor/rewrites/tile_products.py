@@ -22,7 +22,7 @@ from ..indices.affine import simplify
 from ..indices.forms import affine
 from ..indices.intervals import Known
 from ..program import Axis, Program, Stage, Tensor
-from ..stage_edits import find_axis, free_axis_name, free_name, refuse, result_of, shape_of
+from ..stage_edits import find_axis, free_axis_name, free_name, refuse, result_of, shape_of, with_stages
 
 WORDS = BF16_TILES.words  # words of a row of a matrix register
 LARGEST = 2.0**127  # products below are right: nothing in them has become infinite or NaN
@@ -186,13 +186,7 @@ class TileProducts(ABC):
         last = (self._padded[self._rows.name], self._padded[self._columns.name])
         axes = (*(axis for axis in stage.axes if axis.name not in self._padded), *last)
         reduction = (*(axis for axis in stage.reduction if axis != self._depth), block, word)
-        x, y, column = self._x, self._y, self._columns.var
-
-        def row_word(part: int) -> Read:
-            outer, wide = [x.read.indices[d] for d in x.others], x.read.indices[x.wide]
-            if self._plain_rows:
-                return read_at(rows, wide // TILE, *outer, block.var, Const(part, i64), wide % TILE, word.var)
-            return read_at(rows, *outer, block.var, Const(part, i64), wide, word.var)
+        y, column = self._y, self._columns.var
 
         def column_word(part: int) -> Read:
             outer = [y.read.indices[d] for d in y.others]
@@ -201,11 +195,28 @@ class TileProducts(ABC):
             return read_at(columns, column // TILE, *outer, block.var, Const(part, i64), word.var, column % TILE)
 
         parts = range(self.parts)
-        total = self._terms([row_word(part) for part in parts], [column_word(part) for part in parts])
+        row_words = [self._row_word(rows, block.var, part, word.var) for part in parts]
+        total = self._terms(row_words, [column_word(part) for part in parts])
         name, dtype = free_name(self._program, f"{stage.name}_products"), self._sum_dtype()
         return Stage((Tensor(name, dtype, shape_of(axes)),), axes, (total,), reduction, "sum", None, stage.origin)
 
-    def _checked(self, products: Stage, term: Expr, scale: float = 1.0) -> tuple[Stage, Stage]:
+    def _row_word(self, rows: Stage, block: Expr, part: int, word: Expr) -> Read:
+        """The word of the row of a point, at a place of the depth."""
+        x = self._x
+        outer, wide = [x.read.indices[d] for d in x.others], x.read.indices[x.wide]
+        if self._plain_rows:
+            return read_at(rows, wide // TILE, *outer, block, Const(part, i64), wide % TILE, word)
+        return read_at(rows, *outer, block, Const(part, i64), wide, word)
+
+    def _with_stand_ins(self, rows: Stage, columns: Stage, products: Stage, term: Expr, scale: float = 1.0) -> Program:
+        """The rewritten program, where sums of terms stand in for products that are not finite, and others are scaled."""
+        exact, checked = self._checked(products, term, scale)
+        made: tuple[Stage, ...] = (rows, columns, products, exact, checked)
+        if checked.axes != self._stage.axes:
+            made = (*made, replace(self._stage, bodies=(result_of(checked),), reduction=(), combiner=None))
+        return with_stages(self._program, {self._stage.name: made})
+
+    def _checked(self, products: Stage, term: Expr, scale: float) -> tuple[Stage, Stage]:
         """E[others.., rows, columns] = the sum of terms where products are not finite; T[same axes] = the results"""
         stage = self._stage
         extents = {axis.name: axis for axis in stage.axes}

@@ -9,10 +9,8 @@ words are made of x_columns, which is written into them.
 
 from __future__ import annotations
 
-from ....common.errors import ProgramError
 from ....tensor.expr import Cast, Read, reads, variables
 from ....tensor.program import Program, Stage
-from ....tensor.rewrites.registry import apply_rewrite
 from ....tensor.stage_edits import factors
 from ...access import is_anchor, uses_of
 from ...schedule import Schedule
@@ -28,31 +26,23 @@ def _rewrite(s: Schedule) -> None:
 
 def _next(program: Program) -> tuple[str, str] | None:
     """Returns the next stage to rewrite, and what it reads and rounds."""
-    for stage in program.stages:
-        for read in _rounded(stage):
-            arguments = {"stage": stage.name, "tensor": read.tensor, "narrow": True}
-            try:
-                apply_rewrite(program, "im2col", arguments)
-            except ProgramError:
-                continue
-            return stage.name, read.tensor
-    return None
+    found = ((stage.name, _rounded(stage)) for stage in program.stages)
+    return next(((name, tensor) for name, tensor in found if tensor is not None), None)
 
 
-def _rounded(stage: Stage) -> list[Read]:
+def _rounded(stage: Stage) -> str | None:
     """Returns what a sum with reuse reads, and rounds before it multiplies. An element that slides is rounded for each of its
     places: such a sum is left as it is."""
     if stage.combiner != "sum" or len(stage.bodies) != 1 or not is_anchor(stage):
-        return []
-    found = []
+        return None
     for part in factors(stage.bodies[0]):
         match part:
             case Cast(arg=Cast(arg=Read() as read, dtype=narrow)) if narrow.bytes < read.dtype.bytes:
                 plain = all(len(variables(index)) <= 1 for index in read.indices)
                 alone = sum(other.tensor == read.tensor for other in reads(stage.bodies[0])) == 1
                 if plain and alone and uses_of(stage, read) >= LEAST_USES:
-                    found.append(read)
-    return found
+                    return read.tensor
+    return None
 
 
 ROUNDED = Rule("rounded", rewriting(_rewrite))

@@ -9,21 +9,14 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
-from helpers.bochs.kernels import run as emulated
-from helpers.pipeline.candidates import complaint, random_config, run
+from helpers.bochs.matrix_unit import RUN, SAPPHIRE, TARGET
+from helpers.pipeline.candidates import complaint, random_config
 from tilesmith.codegen.pipeline import build
 from tilesmith.schedules.sketch import Sketch
 from tilesmith.schedules.task import Task
-from tilesmith.targets.target import parse_target
 from tilesmith.tensor.dtype import DTYPES, bf16
 from tilesmith.tensor.text.parse import parse
 from tilesmith.tuner.apply.tiers import analytic_pick
-
-HOST = parse_target("host")
-SAPPHIRE = parse_target("x86:avx512+amx+avx512vnni+avx512bf16;cores=2;l1=48K/64/1;l2=2M/64/1;l3=96M/64/2")
-TARGET = HOST if HOST.has_matrix_unit else SAPPHIRE
-RUN = run if HOST.has_matrix_unit else emulated
-CHAIN = "tensorize("
 
 
 def attention(heads: int, queries: int, keys: int, depth: int, width: int, rounded: bool) -> str:
@@ -44,7 +37,7 @@ O[h: {heads}, i: {queries}, d: {width}] = {last}"""
 
 def by_rows(task: Task) -> list[Sketch]:
     """The sketches whose products on the unit run one after the other for a block of rows."""
-    return [sketch for sketch in task.sketches if sketch.text.count(CHAIN) == 2 and "flat=[rows]" in sketch.text]
+    return [sketch for sketch in task.sketches if sketch.text.count("tensorize(") == 2 and "flat=[rows]" in sketch.text]
 
 
 @settings(deadline=None, max_examples=6, suppress_health_check=[HealthCheck.too_slow])

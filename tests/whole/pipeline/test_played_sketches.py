@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from helpers.bochs.kernels import run
+from helpers.bochs.matrix_unit import SAPPHIRE
 from helpers.pipeline.candidates import complaint, random_config
 from helpers.pipeline.narrow_products import product
 from tilesmith.schedules.task import Task
@@ -17,7 +18,6 @@ from tilesmith.tensor.program import Program
 from tilesmith.tensor.text.parse import parse
 
 HALVES = parse_target("x86:avx512+avx512fp16")
-SAPPHIRE = parse_target("x86:avx512+amx+avx512vnni+avx512bf16;cores=2;l1=48K/64/1;l2=2M/64/1;l3=96M/64/2")
 IN_HALVES: dict[str, Callable[[], Program]] = {
     "matmul": lambda: ops.matmul(13, 37, 29, dtype="f16"),
     "softmax": lambda: ops.softmax(7, 45, dtype="f16"),

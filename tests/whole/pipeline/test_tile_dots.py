@@ -9,22 +9,17 @@ import pytest
 from hypothesis import HealthCheck, assume, given, note, settings
 from hypothesis import strategies as st
 
-from helpers.bochs.kernels import run as emulated
-from helpers.pipeline.candidates import complaint, random_config, run
+from helpers.bochs.matrix_unit import RUN, SAPPHIRE, TARGET
+from helpers.pipeline.candidates import complaint, random_config
 from helpers.pipeline.narrow_products import PROGRAMS, product
 from tilesmith.codegen.pipeline import build
 from tilesmith.schedules.sketch import Sketch
 from tilesmith.schedules.task import Task
 from tilesmith.targets.matrix_instructions import MATRIX_INSTRUCTIONS, InstructionScope
-from tilesmith.targets.target import parse_target
 from tilesmith.tensor.dtype import DTYPES
 from tilesmith.tensor.text.parse import parse
 from tilesmith.tuner.apply.tiers import analytic_pick
 
-HOST = parse_target("host")
-SAPPHIRE = parse_target("x86:avx512+amx+avx512vnni+avx512bf16;cores=2;l1=48K/64/1;l2=2M/64/1;l3=96M/64/2")
-TARGET = HOST if HOST.has_matrix_unit else SAPPHIRE
-RUN = run if HOST.has_matrix_unit else emulated
 BYTES = ("u8 i8", "i8 u8", "i8 i8", "u8 u8")
 IN_WORDS = ("colours", "four bits in groups")  # a depth that is short, or in groups, makes no tiles
 ON_UNIT = [name for name in PROGRAMS if "s16" not in name and name not in IN_WORDS]

@@ -33,9 +33,8 @@ def steps_to_merged(program: Program, name: str, tile: int) -> tuple[RewriteCall
         return ()
     steps: list[RewriteCall] = []
     place = [axis.name for axis in stage.axes].index(axes[0])
-    order = [
-        place_ for place_, each in enumerate(program.stages) if each.name == name or _finishes(program, each, name)
-    ]
+    finished = _finished(program, name)
+    order = [number for number, each in enumerate(program.stages) if each.name in finished]
     for number in order:  # stages keep their places, not their names
         here = program.stages[number]
         steps.append(("merge_axes", {"stage": here.name, "axes": [axis.name for axis in here.axes[place : place + 2]]}))
@@ -66,12 +65,11 @@ def _rows(stage: Stage) -> list[str]:
     return []
 
 
-def _finishes(program: Program, stage: Stage, name: str) -> bool:
-    """Tells whether a pointwise stage has its points from those of a stage, perhaps by others such between."""
-    if stage.combiner is not None or len(stage.tensors) != 1:
-        return False
-    for read in stage.reads():
-        made = program.producers.get(read.tensor)
-        if made is not None and identity_read(read, stage) and (made.name == name or _finishes(program, made, name)):
-            return True
-    return False
+def _finished(program: Program, name: str) -> set[str]:
+    """Returns a stage, and the pointwise ones that have their points from its own, perhaps by others such between."""
+    found = {name}
+    for stage in program.stages:
+        reads_ = (read for read in stage.reads() if read.tensor in found)
+        if stage.combiner is None and len(stage.tensors) == 1 and any(identity_read(read, stage) for read in reads_):
+            found.add(stage.name)
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import dataclass
 
+from .....common.remembered import remembered
 from .....targets.matrix_instructions import MATRIX_INSTRUCTIONS, InstructionScope, MatrixInstruction, tile_instruction
 from .....tensor.dtype import i32
 from .....tensor.exceptional import exceptional_condition
@@ -29,6 +30,7 @@ class Products:
     pairs: MatrixPairs
 
 
+@remembered
 def products_of(stage: Stage) -> Products | None:
     """Returns the parts of a stage that the rewrite has made, which is known by its form; None for any other stage."""
     if stage.combiner != "sum" or len(stage.axes) < 2 or len(stage.reduction) < 2:

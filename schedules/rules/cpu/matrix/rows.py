@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from .....common.remembered import remembered
 from .....tensor.program import Program, Stage
 from ....access import is_anchor, is_expensive
 from ....schedule import LoopHandle, Schedule, StageHandle
@@ -32,6 +33,7 @@ class MatrixChain:
     members: tuple[str, ...]
 
 
+@remembered
 def chain_of(program: Program) -> MatrixChain | None:
     """Returns the last products whose rows are made of the same rows of products before them, or None."""
     for stage in reversed(program.stages):
