@@ -23,6 +23,7 @@ OPTIONS = (
     "layout",
     "residual",
     "causal",
+    "requantised",
     "depthwise",
     "left",
     "right",
@@ -67,7 +68,7 @@ class Row:
     def rounded(self) -> bool:
         """Says whether results are rounded to 8 bits, or weights to bfloat16."""
         rounded = ("weights", "convolution", "bf16_attention")
-        return self.sizes.get("left") == "bf16" or self.operator in rounded
+        return self.sizes.get("left") == "bf16" or self.operator in rounded or bool(self.sizes.get("requantised"))
 
     @property
     def of_bytes(self) -> bool:
@@ -97,9 +98,12 @@ class Beside:
     share: float
 
 
-def narrow(group: str, m: int, n: int, k: int, left: str, right: str) -> Row:
-    """A product of narrow elements with constant weights."""
-    return Row(group, "product", {"m": m, "n": n, "k": k, "left": left, "right": right}, constants=("B",), bar=1.0)
+def narrow(group: str, m: int, n: int, k: int, left: str, right: str, requantised: bool = False) -> Row:
+    """A product of narrow elements with constant weights, of bytes perhaps with results in bytes."""
+    sizes: dict[str, object] = {"m": m, "n": n, "k": k, "left": left, "right": right}
+    if requantised:
+        return Row(group, "product", {**sizes, "requantised": True}, constants=("B", "scale"), bar=1.0)
+    return Row(group, "product", sizes, constants=("B",), bar=1.0)
 
 
 def matmul(group: str, m: int, n: int, k: int, **options: object) -> Row:
@@ -226,8 +230,12 @@ DEPTHWISE = ((96, 112, 3, 2), (144, 56, 3, 1), (384, 14, 3, 1))
 # Rows of narrow elements. They stand apart from `ROWS`, of which other benchmarks draw programs by a seed.
 NARROW: tuple[Row, ...] = (
     tuple(
-        narrow(group, *sizes, a, b)
-        for group, a, b in (("bf16", "bf16", "bf16"), ("int8", "u8", "i8"))
+        narrow(group, *sizes, a, b, again)
+        for group, a, b, again in (
+            ("bf16", "bf16", "bf16", False),
+            ("int8", "u8", "i8", False),
+            ("int8", "u8", "i8", True),
+        )
         for sizes in (
             (512, 512, 512),
             (1024, 1024, 1024),

@@ -138,20 +138,20 @@ def openvino_convolution(arrays: Arrays, out: np.ndarray, threads: int, sizes: S
     data = ops.parameter(arrays["X"].shape, kind)
     turned = ops.convert(ops.transpose(data, ops.constant([0, 3, 1, 2])), "f32")
     if not narrow:
-        turned = _quantised(turned, np.float32(0), np.float32(255))
+        turned = quantised_mark(turned, np.float32(0), np.float32(255))
     filters: Any = filters_of(arrays, sizes)
     if narrow:
         weights: Any = ops.constant((filters.astype(np.uint32) << 16).view(np.float32))
     else:
         column = scales_of(arrays, sizes)[:, None, None, None]
-        weights = _quantised(ops.constant(filters * column), -128 * column, 127 * column)
+        weights = quantised_mark(ops.constant(filters * column), -128 * column, 127 * column)
     shape = (groups, filters.shape[0] // groups, *filters.shape[1:])
     if groups > 1:
         weights = ops.reshape(weights, ops.constant(list(shape)), False)
     make = ops.group_convolution if groups > 1 else ops.convolution
     made = make(turned, weights, stride, padding, padding, dilation)
     if not narrow:
-        made = _quantised(made, np.float32(0), np.float32(255))
+        made = quantised_mark(made, np.float32(0), np.float32(255))
     result = ops.transpose(ops.convert(made, "bf16" if narrow else "u8"), ops.constant([0, 2, 3, 1]))
     model = openvino.Model([result], [data])
     given, into = [arrays["X"], out] if not narrow else [_as_bf16(x) for x in (arrays["X"], out)]
@@ -159,7 +159,7 @@ def openvino_convolution(arrays: Arrays, out: np.ndarray, threads: int, sizes: S
     return returning(run, ReturnedElsewhere(lambda: out, arrays))
 
 
-def _quantised(numbers: Any, low: Any, high: Any) -> Any:
+def quantised_mark(numbers: Any, low: Any, high: Any) -> Any:
     """The mark by which OpenVINO knows numbers that are quantised."""
     from openvino import opset13 as ops
 

@@ -5,6 +5,8 @@
                       for it has none in i32
     onnxruntime       bytes: MatMulInteger, with weights that it packs
 
+Results that are bytes again are in requantised.py.
+
 bfloat16 lie in arrays of uint16, as elsewhere in this project.
 """
 
@@ -15,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from narrow.requantised import requantised_call
 from tilesmith.tuner.bench.images import ReturnedElsewhere, returning
 from tilesmith.tuner.bench.onnxruntime_calls import bound_session
 
@@ -90,6 +93,8 @@ def product_call(
 ) -> Call | None:  # fmt: skip
     """Returns how a library computes a row of `product`; None where it has no way."""
     kind = str(sizes["left"])
+    if sizes.get("requantised"):
+        return requantised_call(library, arrays, outputs, threads)
     if library in ("torch", "torch.onednn"):
         import torch
 

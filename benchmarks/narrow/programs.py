@@ -20,14 +20,19 @@ from tilesmith.tensor.program import Program, Tensor
 from tilesmith.tensor.text.parse import parse
 
 
-def product(m: int, n: int, k: int, left: str, right: str, constants: tuple[str, ...]) -> Program:
-    """C = A B of narrow elements: integers in i32, bfloat16 summed in f32 and rounded once."""
+def product(
+    m: int, n: int, k: int, left: str, right: str, constants: tuple[str, ...], requantised: bool = False
+) -> Program:
+    """C = A B of narrow elements: integers in i32, or quantised again; bfloat16 summed in f32 and rounded once."""
     kind = "f32" if left == "bf16" else "i32"
-    second = "constant" if "B" in constants else "input"
-    lines = [f"input A: {left}[{m}, {k}]", f"{second} B: {right}[{k}, {n}]"]
+    lines = [f"{'constant' if 'B' in constants else 'input'} B: {right}[{k}, {n}]"]
     lines += [f"S[i: {m}, j: {n}] = sum[k: {k}]({kind}(A[i, k]) * {kind}(B[k, j]))"]
-    lines += [f"C[i: {m}, j: {n}] = bf16(S[i, j])", "return C"] if left == "bf16" else ["return S"]
-    return parse("\n".join(lines))
+    result = "bf16(S[i, j])" if left == "bf16" else ""
+    if requantised:
+        lines.insert(1, f"constant scale: f32[{n}]")
+        result = f"u8(min(max(round(f32(S[i, j]) * (abs(scale[j]) * {step_of(k)!r})), 0), 255))"
+    lines += [f"C[i: {m}, j: {n}] = {result}", "return C"] if result else ["return S"]
+    return parse("\n".join([f"input A: {left}[{m}, {k}]", *lines]))
 
 
 def convolution(c: int, h: int, o: int, kernel: int, stride: int, left: str, depthwise: bool = False) -> Program:
