@@ -9,7 +9,8 @@ there does no harm, and nobody looks at it. Bounds come from two places:
 * a reduction whose term is `select(c, x, identity)`, or a fold whose tensors all become `select(c, x, old value)`: terms and
   steps at which c does not hold change nothing. A result that has no such term is wanted all the same (`ending`);
 * readers that read a stage only where a condition holds, or only for points of their own that are of use: at those points
-  themselves, or at points that lie `a * x + b` for a point x.
+  themselves, or at points that lie at affine places of them, or a quotient of these;
+* words of narrow elements that are zero: products with them add nothing (words_of_use.py).
 
 Bounds do not depend on the schedule. Loops that they shorten run in blocks, so they run somewhat farther
 (codegen/lower/useful.py); how much of them is run on average is `share`.
@@ -17,22 +18,23 @@ Bounds do not depend on the schedule. Loops that they shorten run in blocks, so 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from math import prod
 from typing import Union
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..tensor.expr import Const, Expr, Op, Read, Var, children
+from ..tensor.expr import Const, Op, Read, Var
 from ..tensor.identity import identity
-from ..tensor.indices.affine import Affine, affine, interval_of_form
-from ..tensor.indices.bounds import Bound, bounds_of
+from ..tensor.indices.affine import interval_of_form
+from ..tensor.indices.bounds import Bound, bounds_of, bounds_of_both, bounds_where_read, reads_under_bounds
 from ..tensor.program import Program, Stage
 from ..tensor.rewrites.dot_words import is_packed
 from .extents import Extent
 from .loops import Loop, LoopKind, StageLoops
 from .recording import Column
+from .words_of_use import terms_of_words
 
 RealNumber = Union[float, NDArray[np.float64], Column]
 SAMPLES = 16
@@ -42,11 +44,18 @@ GOLDEN = 0.381966  # spreads the places of a second axis evenly over those of th
 def useful(program: Program) -> dict[str, tuple[Bound, ...]]:
     """Returns the bounds of each stage that has some, of those that leave points out."""
     found: dict[str, frozenset[Bound]] = {}
+    with_words: dict[str, frozenset[Bound]] = {}
     for stage in reversed(program.stages):
         bounds = _own(stage) | _of_readers(program, stage, found)
-        sizes = {a.name: (0, a.extent - 1) for a in stage.all_axes}
-        found[stage.name] = frozenset(form for form in bounds if interval_of_form(form, sizes)[1] > 0)
-    return {name: tuple(sorted(bounds, key=str)) for name, bounds in found.items() if bounds}
+        found[stage.name] = _leaving_out(stage, bounds)
+        with_words[stage.name] = found[stage.name] | _leaving_out(stage, terms_of_words(program, stage))
+    return {name: tuple(sorted(bounds, key=str)) for name, bounds in with_words.items() if bounds}
+
+
+def _leaving_out(stage: Stage, bounds: frozenset[Bound]) -> frozenset[Bound]:
+    """Returns those of some bounds that leave out points."""
+    sizes = {a.name: (0, a.extent - 1) for a in stage.all_axes}
+    return frozenset(form for form in bounds if interval_of_form(form, sizes)[1] > 0)
 
 
 def _own(stage: Stage) -> frozenset[Bound]:
@@ -100,57 +109,16 @@ def _of_readers(program: Program, stage: Stage, found: dict[str, frozenset[Bound
     if not all(tensor.dtype.is_float for tensor in stage.tensors) and not is_packed(stage):
         return frozenset()
     common: frozenset[Bound] | None = None
+    ranges = {a.name: (0, a.extent - 1) for a in stage.all_axes}
     readers = {reader.name: reader for name in names for reader in program.consumers[name]}
     for reader in readers.values():
         for expr in reader.expressions:
-            for read, bounds in _reads(expr, found[reader.name]):
+            for read, bounds in reads_under_bounds(expr, found[reader.name]):
                 if read.tensor in names:
                     axes = stage.axes_of(names.index(read.tensor))
-                    renamed = _renamed(bounds, read, [a.name for a in axes])
-                    common = renamed if common is None else _of_both(common, renamed)
+                    renamed = bounds_where_read(bounds, read.indices, [a.name for a in axes])
+                    common = renamed if common is None else bounds_of_both(common, renamed, ranges)
     return common or frozenset()
-
-
-def _of_both(one: frozenset[Bound], other: frozenset[Bound]) -> frozenset[Bound]:
-    """Returns the bounds that leave out what both leave out: of two that move alike, the one that leaves out less."""
-    least = {bound.terms: bound for bound in sorted(one, key=lambda form: form.constant)}
-    return frozenset(
-        min(bound, least[bound.terms], key=lambda form: form.constant) for bound in other if bound.terms in least
-    )
-
-
-def _reads(expr: Expr, known: frozenset[Bound]) -> Iterator[tuple[Read, frozenset[Bound]]]:
-    """Yields all reads, each with the bounds that hold where it is evaluated."""
-    waiting = [(expr, known)]  # a generator of generators hands each read up through all levels
-    while waiting:
-        node, holds = waiting.pop()
-        if isinstance(node, Read):
-            yield node, holds
-        if isinstance(node, Op) and node.name == "select":
-            condition, yes, no = node.args
-            waiting += [(no, holds), (yes, holds | bounds_of(condition)), (condition, holds)]
-        else:
-            waiting += [(child, holds) for child in reversed(children(node))]
-
-
-def _renamed(bounds: frozenset[Bound], read: Read, axes: list[str]) -> frozenset[Bound]:
-    """Returns those bounds of a reader that say something about the axes of what it reads, by the names of these."""
-    places = {}
-    for index, axis in zip(read.indices, axes, strict=True):
-        place = affine(index)
-        match place.terms:
-            case ((Var(name=name), step),):
-                places[name] = (Affine(((Var(axis), 1),), -place.constant), step)  # step times the axis of the reader
-    found = set()
-    for form in bounds:
-        known = [name in places and times % places[name][1] == 0 for name, times in form.coefficients.items()]
-        if all(known):
-            renamed = Affine((), form.constant)
-            for name, coefficient in form.coefficients.items():
-                place, step = places[name]
-                renamed = renamed.plus(place, coefficient // step)
-            found.add(renamed)
-    return frozenset(found)
 
 
 def ends_early(stage: StageLoops, loop: Loop) -> Extent | None:

@@ -36,7 +36,7 @@ LOADED = (
 PRODUCTS = "_products"  # behind a dtype's name in Ceilings.flops: sums of products on the matrix units of a GPU
 # what they do of each, beside floats of 16 bits
 _PRODUCTS = {"f16": 1.0, "bf16": 1.0, "i8": 2.0, "u8": 2.0, "f64": 1 / 16}
-MATRIX_PRODUCTS = 6  # products of bfloat16 parts that make one of f32 (tensor/rewrites/bf16_products.py)
+MATRIX_PRODUCTS = 6  # products of bfloat16 parts that make one of f32 (tensor/rewrites/tiles/bf16_parts.py)
 _HALVES, _BYTES = products_of("i16", "i16"), products_of("u8", "i8")
 _MATRIX_CLOCK = 0.92  # of the clock, while the matrix unit is at work
 _MEMORY = 12e9  # bytes per second that a core gets from memory

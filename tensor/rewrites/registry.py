@@ -17,7 +17,6 @@ from ..accuracy import Accuracy
 from ..program import Program
 from .added_halves import added_halves
 from .axes import merge_axes, pad_axis, split_k
-from .bf16_products import bf16_products
 from .block_softmax import block_softmax
 from .crossed_words import crossed_words
 from .dot_words import bf16_dots, dot_words, half_words, small_words
@@ -30,8 +29,10 @@ from .pad_reads import pad_reads
 from .reorder_axes import reorder_axes, reorder_reads
 from .shared_extrema import shared_extrema
 from .siblings.join import join_siblings
-from .tile_dots import bf16_tile_dots, tile_dots
+from .tiles.bf16_parts import bf16_products
+from .tiles.dots import bf16_tile_dots, tile_dots
 from .widen_reads import widen_reads
+from .window_rows import window_rows
 from .window_words import window_words
 from .winograd import winograd, winograd_integers
 
@@ -64,6 +65,7 @@ __all__ = [
     "split_k",
     "tile_dots",
     "widen_reads",
+    "window_rows",
     "window_words",
     "winograd",
     "winograd_integers",
@@ -103,6 +105,7 @@ REWRITES: dict[str, Registered] = {
     "split_k": Registered(split_k, only_reorders=True),
     "tile_dots": Registered(tile_dots, only_reorders=True),
     "widen_reads": Registered(widen_reads, only_reorders=True),
+    "window_rows": Registered(window_rows, only_reorders=True),
     "window_words": Registered(window_words, only_reorders=True),
     "winograd": Registered(winograd, only_reorders=False),  # other products, of sums of the data and of the filter
     "winograd_integers": Registered(winograd_integers, only_reorders=True),  # the same, of which no number is rounded

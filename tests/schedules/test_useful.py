@@ -157,3 +157,43 @@ def test_what_words_are_made_of_is_of_use_as_far_as_a_word_is() -> None:
     words, elements = program.stages[1], program.stages[0]
     assert left(words, program) == sum(i // 2 + 1 for i in range(20))
     assert left(elements, program) == sum(min(i + 2, 24) for i in range(20))
+
+
+def words_of_rows(dtype: str, stand_in: str) -> Program:
+    """Products of words of rows, of which a condition makes zeros, in tiles of 2 x 16 elements."""
+    kind, dot, pack, group = {
+        "bf16": ("f32", "bf16_dot", "bf16_word", 2),
+        "i8": ("i32", "signed_quad_dot", "byte_quad", 4),
+    }[dtype]
+    terms = [
+        f"select({group} * l + {group * 3} * b + {e} <= i, {kind}(x[i, {group} * l + {group * 3} * b + {e}]), 0)"
+        for e in range(group)
+    ]
+    return canonical(
+        parse(f"""
+        input x: {dtype}[40, {group * 12}]
+        input V: i32[4, 3, 5]
+        W[i: 40, b: 4, l: 3] = {pack}({", ".join(terms)})
+        P[i: 40, d: 5] = sum[b: 4, l: 3]({dot}(W[i, b, l], V[b, l, d]))
+        {stand_in}
+        """)
+    )
+
+
+SEEN = "E[i: 40, d: 5] = sum[j: 24](select(not abs(P[i, d]) < 1e38, select(j <= i, bf16_low(W[i, j // 6, j % 6 // 2]), 0), 0))"
+CHOSEN = "O[i: 40, d: 5] = select(abs(P[i, d]) < 1e38, P[i, d], E[i, d])\nreturn O"
+
+
+def test_products_with_words_of_zeros_are_of_no_use() -> None:
+    """Of bytes always; of floats only as far as a sum that stands in looks at no such word: zero times infinity is NaN."""
+    of_bytes = words_of_rows("i8", "return P")
+    assert left(of_bytes.stages[1], of_bytes) == 5 * sum(min(i // 4 + 1, 12) for i in range(40))
+    assert left(of_bytes.stages[0], of_bytes) == 40 * 12  # all words are written: tiles hold them
+    alone, beside = words_of_rows("bf16", "return P"), words_of_rows("bf16", f"{SEEN}\n{CHOSEN}")
+    assert not useful(alone)
+    blocks = sum(min(i // 6 + 1, 4) for i in range(40))
+    assert left(beside.stages[1], beside) == 5 * 3 * blocks
+    looks = words_of_rows("bf16", f"{SEEN.replace('select(j <= i, ', 'select(j <= i + 6, ')}\n{CHOSEN}")
+    assert left(looks.stages[1], looks) == 5 * 3 * sum(min((i + 6) // 6 + 1, 4) for i in range(40))
+    everywhere = words_of_rows("bf16", f"{SEEN.replace('select(j <= i, ', 'select(j % 2 <= i, ')}\n{CHOSEN}")
+    assert "t1" not in useful(everywhere)

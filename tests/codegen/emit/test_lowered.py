@@ -14,7 +14,7 @@ from helpers.lowering.truth import exact_inputs
 from tilesmith.tensor import ops
 from tilesmith.tensor.oracle.random_inputs import random_inputs
 from tilesmith.tensor.oracle.reference import evaluate
-from tilesmith.tensor.rewrites.bf16_products import bf16_products
+from tilesmith.tensor.rewrites.tiles.bf16_parts import bf16_products
 from tilesmith.tensor.text.canonical import canonical
 
 COUNT = 32

@@ -22,7 +22,7 @@ from tilesmith.targets.ceilings import MATRIX, Ceilings, default_ceilings
 from tilesmith.targets.matrix_instructions import BF16_TILES
 from tilesmith.targets.matrix_registers import loads_of
 from tilesmith.tensor.program import Program
-from tilesmith.tensor.rewrites.bf16_products import PAIRS
+from tilesmith.tensor.rewrites.tiles.bf16_parts import PAIRS
 
 CEILINGS = default_ceilings(MATRIX_TARGET, 1)
 SHARE, TILE_LOADS = FEATURE_NAMES.index("matrix_bound"), FEATURE_NAMES.index("tile_loads_per_product")

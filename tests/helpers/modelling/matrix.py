@@ -6,7 +6,7 @@ from tilesmith.schedules.schedule import Schedule, trace
 from tilesmith.schedules.sketch import Sketch
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor.program import Program
-from tilesmith.tensor.rewrites.bf16_products import bf16_products
+from tilesmith.tensor.rewrites.tiles.bf16_parts import bf16_products
 from tilesmith.tensor.text.canonical import canonical
 from tilesmith.tensor.text.parse import parse
 

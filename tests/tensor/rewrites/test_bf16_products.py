@@ -15,8 +15,8 @@ from tilesmith.tensor.oracle.random_inputs import random_inputs
 from tilesmith.tensor.oracle.reference import evaluate, evaluate_at
 from tilesmith.tensor.printing import print_expr
 from tilesmith.tensor.program import Program
-from tilesmith.tensor.rewrites.bf16_products import PAIRS, SCALE, bf16_products
 from tilesmith.tensor.rewrites.pad_reads import pad_reads
+from tilesmith.tensor.rewrites.tiles.bf16_parts import PAIRS, SCALE, bf16_products
 from tilesmith.tensor.text.parse import parse
 
 WORDS = parse(

@@ -10,7 +10,7 @@ from tilesmith.tensor.matrix_pairs import matrix_pairs
 from tilesmith.tensor.oracle.random_inputs import random_inputs
 from tilesmith.tensor.oracle.reference import evaluate
 from tilesmith.tensor.program import Program
-from tilesmith.tensor.rewrites.tile_dots import bf16_tile_dots, tile_dots
+from tilesmith.tensor.rewrites.tiles.dots import bf16_tile_dots, tile_dots
 from tilesmith.tensor.text.parse import parse
 
 KINDS = [("u8", "i8"), ("i8", "u8"), ("i8", "i8"), ("u8", "u8")]
@@ -49,6 +49,17 @@ def same(program: Program, rewritten: Program) -> None:
 def test_products_of_bytes(a: str, b: str, m: int, n: int, k: int) -> None:
     program = product(a, b, m, n, k)
     same(program, tile_dots(program, "C", "i", "j", "k"))
+
+
+@pytest.mark.parametrize(("a", "b"), KINDS)
+@pytest.mark.parametrize(("m", "n", "k"), [(19, 21, 67), (16, 32, 64), (33, 16, 130)])
+def test_words_of_columns_may_be_turned(a: str, b: str, m: int, n: int, k: int) -> None:
+    text = str(product(a, b, m, n, k)).replace(f"B: {b}[{k}, {n}]", f"B: {b}[{n}, {k}]").replace("B[k, j]", "B[j, k]")
+    program = parse(text)
+    rewritten = tile_dots(program, "C", "i", "j", "k", turned=True)
+    same(program, rewritten)
+    assert [stage.name for stage in rewritten.stages] == ["C_rows", "C_lines", "C_columns", "C_products", "C"]
+    assert rewritten.stage("C_columns").reads()[0].tensor == "C_lines"
 
 
 @pytest.mark.parametrize(("a", "b"), KINDS)

@@ -16,7 +16,7 @@ from tilesmith.targets.target import parse_target
 from tilesmith.tensor import ops
 from tilesmith.tensor.language import MATHEMATICS
 from tilesmith.tensor.program import Program
-from tilesmith.tensor.rewrites.bf16_products import bf16_products
+from tilesmith.tensor.rewrites.tiles.bf16_parts import bf16_products
 from tilesmith.tensor.text.parse import parse
 
 needs_ptxas = pytest.mark.skipif(PTXAS is None, reason="ptxas is not installed")

@@ -77,6 +77,18 @@ def test_rows_are_read_where_they_lie(kinds: str, m: int, k: int) -> None:
             assert complaint(task, sketch, values, 7, at_end=at_end, runner=RUN) is None
 
 
+@pytest.mark.parametrize("kinds", [*BYTES, "bf16 bf16"])
+@pytest.mark.parametrize(("n", "k"), [(40, 128), (300, 100)])
+def test_columns_that_lie_along_the_depth_are_turned_in_registers(kinds: str, n: int, k: int) -> None:
+    text = product(*kinds.split(), m=20, n=n, k=k).replace(f"[{k}, {n}]", f"[{n}, {k}]").replace("B[k, j]", "B[j, k]")
+    task = Task.of(parse(text), TARGET, 2)
+    for seed, sketch in enumerate(on_the_unit(task)[:2]):
+        assert "turned=True" in sketch.text and "register" in sketch.text
+        values = random_config(task, sketch, np.random.default_rng(seed))
+        assert values is not None
+        assert complaint(task, sketch, values, 7, at_end=bool(seed), runner=RUN) is None
+
+
 @pytest.mark.parametrize(("m", "k"), [(40, 128), (32, 100)])
 def test_rows_that_tiles_do_not_divide_are_packed(m: int, k: int) -> None:
     task = Task.of(parse(product("u8", "i8", m=m, n=40, k=k, kind="constant")), TARGET, 1)
@@ -114,6 +126,41 @@ def test_rows_of_an_image_fill_tiles_together(text: str) -> None:
         values = random_config(task, sketch, np.random.default_rng(seed))
         assert values is not None
         assert complaint(task, sketch, values, 3, at_end=bool(seed), runner=RUN) is None
+
+
+SLIDING = (
+    MERGED[0],
+    """
+    input X: bf16[2, 9, 5, 32]
+    constant W: bf16[2, 3, 32, 40]
+    S[n: 2, p: 8, q: 3, o: 40] = sum[c: 32, r: 2, s: 3](f32(X[n, p + r, q + s, c]) * f32(W[r, s, c, o]))
+    return S
+    """,
+    """
+    input X: u8[12, 15, 64]
+    constant W: i8[3, 2, 64, 16]
+    S[p: 8, q: 13, o: 16] = sum[c: 64, r: 3, s: 2](i32(X[p + 2 * r, q + 2 * s, c]) * i32(W[r, s, c, o]))
+    return S
+    """,
+)
+
+
+@pytest.mark.parametrize("text", SLIDING, ids=["border", "images", "dilated"])
+def test_windows_slide_along_all_rows_of_an_image(text: str) -> None:
+    task = Task.of(parse(text), TARGET, 2)
+    found = [sketch for sketch in task.sketches if ("windows slide", True) in sketch.variants]
+    assert len(found) >= 2
+    for seed, sketch in enumerate(found):
+        for draw in range(2):
+            values = random_config(task, sketch, np.random.default_rng(10 * seed + draw))
+            assert values is not None
+            assert complaint(task, sketch, values, 3, at_end=bool(draw), runner=RUN) is None
+
+
+def test_windows_that_leave_points_out_do_not_slide() -> None:
+    text = SLIDING[2].replace("p + 2 * r, q + 2 * s", "p + 2 * r, 2 * q + s").replace("q: 13", "q: 7")
+    task = Task.of(parse(text), TARGET, 1)
+    assert on_the_unit(task) and not [sketch for sketch in task.sketches if "windows slide" in dict(sketch.variants)]
 
 
 def test_rows_that_fill_tiles_are_not_merged() -> None:

@@ -5,6 +5,9 @@
 
 7 x 7 points are 4 tiles of rows, and 7 where each row of the image begins one. Words are made of X_columns, which is written
 into them: they are copied once for each point of the window, which is the price.
+
+Where windows move one point at a time, all rows of a padded image may be those of one product instead (window_rows): words are
+copied once, and what is computed between the rows of the image, as many points as its border is wide, is the price.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from functools import lru_cache
 from .....common.errors import ProgramError
 from .....tensor.expr import Cast, reads, variables
 from .....tensor.program import Program, Stage
+from .....tensor.rewrites.pad_reads import can_pad_reads, guarded_reads
 from .....tensor.rewrites.registry import apply_rewrite
 from .....tensor.stage_edits import factors
 from .....tensor.text.canonical import canonical
@@ -45,6 +49,33 @@ def steps_to_merged(program: Program, name: str, tile: int) -> tuple[RewriteCall
     merged = program.stages[order[0]]
     data = [read.tensor for read in merged.reads() if depends(read, merged.axes[place].name)]
     steps.append(("im2col", {"stage": merged.name, "tensor": data[0], "narrow": True}))
+    try:
+        apply_rewrite(program, *steps[-1])
+    except ProgramError:
+        return ()
+    return tuple(steps)
+
+
+@lru_cache(maxsize=64)
+def steps_to_windows(program: Program, name: str) -> tuple[RewriteCall, ...]:
+    """Returns the rewrites by which windows of a sum of products of narrow elements slide along all rows of an image; none
+    where it has no windows that move one point at a time."""
+    stage = program.stage(name)
+    axes, place = _rows(stage), program.stages.index(stage)
+    data = [read for read in stage.reads() if axes and depends(read, axes[0])]
+    if not data or max(len(variables(index)) for index in data[0].indices) < 2:
+        return ()
+    numbers = [number for number, axis in enumerate(stage.axes) if axis.name in axes]
+    steps: list[RewriteCall] = []
+    if guarded_reads(stage, data[0].tensor):
+        if not can_pad_reads(program, stage, data[0].tensor):
+            return ()
+        steps.append(("pad_reads", {"stage": name, "tensor": data[0].tensor}))
+        program, place = canonical(apply_rewrite(program, *steps[0])), place + 1
+        stage = program.stages[place]
+    rows, columns = (stage.axes[number].name for number in numbers)
+    tensor = next(read.tensor for read in stage.reads() if depends(read, rows))
+    steps.append(("window_rows", {"stage": stage.name, "tensor": tensor, "rows": rows, "columns": columns}))
     try:
         apply_rewrite(program, *steps[-1])
     except ProgramError:

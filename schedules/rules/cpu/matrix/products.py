@@ -13,6 +13,7 @@ from .....tensor.expr import Const, Expr, Read, variables
 from .....tensor.indices.affine import affine
 from .....tensor.matrix_pairs import MatrixPairs, matrix_pairs
 from .....tensor.program import Axis, Program, Stage
+from .....tensor.rewrites.dot_words import is_packed
 from ....access import finished, identity_read
 from ....inlining import inline_stages
 
@@ -88,12 +89,25 @@ def the_products(program: Program, name: str) -> Products:
 
 
 def finishes_products(program: Program, stage: Stage, taken: Set[str]) -> Stage | None:
-    """Returns the products that a pointwise stage finishes, point by point in its own order."""
+    """Returns the products that a pointwise stage finishes, point by point in its own order, or as an image of which the rows
+    of the products are all rows, one behind the other."""
 
     def fits(read: Read, producer: Stage) -> bool:
-        return identity_read(read, stage) and products_of(producer) is not None
+        return products_of(producer) is not None and (identity_read(read, stage) or reads_image(read, stage))
 
     return finished(program, stage, taken, fits)
+
+
+def reads_image(read: Read, stage: Stage) -> bool:
+    """Says whether a stage reads at its own axes, of which two are rows and columns of an image whose rows lie one behind the
+    other: [.., B * p + q, ..]."""
+    if len(stage.axes) < 3 or len(read.indices) != len(stage.axes) - 1:
+        return False
+    *others, row, column, last = (axis.var for axis in stage.axes)
+    place = affine(read.indices[-2])
+    rest = place.minus(affine(column)).plus(affine(row), -place.coefficient(row))
+    plain = (*read.indices[:-2], read.indices[-1]) == (*others, last)
+    return plain and not rest.terms and not rest.constant and place.coefficient(row) >= stage.axes[-2].extent
 
 
 def kept_products(program: Program) -> frozenset[str]:
@@ -101,8 +115,19 @@ def kept_products(program: Program) -> frozenset[str]:
     found: set[str] = set()
     for stage in program.stages:
         if products_of(stage) is not None:
-            found |= {stage.name, *(read.tensor for read in stage.reads()), *stand_ins(program, stage.name)}
+            packed = {read.tensor for read in stage.reads()}
+            lines = {made for name in packed if (made := lines_of(program, name)) is not None}
+            found |= {stage.name, *packed, *lines, *stand_ins(program, stage.name)}
     return frozenset(found)
+
+
+def lines_of(program: Program, packed: str) -> str | None:
+    """Returns the words, as they lie along the depth, of which an operand is a turned copy; None where it is none."""
+    stage = program.producers.get(packed)
+    match stage.bodies if stage is not None else ():
+        case (Read(tensor=name),) if name in program.producers and is_packed(program.stage(name)):
+            return name
+    return None
 
 
 def choosing(program: Program) -> frozenset[str]:

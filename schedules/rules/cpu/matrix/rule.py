@@ -1,8 +1,8 @@
 """The matrix rule: products on a matrix unit that takes words of bf16 or of bytes, where the target has one.
 
 First a rewrite makes three stages of a sum of products: both operands as words in the order in which tiles are loaded, and the
-products of these: of float32 as parts of bf16 (tensor/rewrites/bf16_products.py), of bf16 and of bytes as they are
-(tile_dots.py). The operands are packed once each, by all threads; the products run
+products of these: of float32 as parts of bf16 (tensor/rewrites/tiles/bf16_parts.py), of bf16 and of bytes as they are
+(dots.py there). The operands are packed once each, by all threads; the products run
 
     block of rows, block of columns, block of the depth, tiles of the block, depth, register tiles
 
@@ -27,6 +27,7 @@ from .products import (
     finishes_products,
     in_place,
     kept_products,
+    lines_of,
     products_of,
     stand_ins,
     the_products,
@@ -43,8 +44,9 @@ def _matches_packed(program: Program, stage: Stage, decided: Decided) -> str | N
 
 def _apply_packed(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
     """Packs an operand in a nest of its own."""
+    lines = lines_of(s.program, root)
     s.parallel(*pack(s, s.stage(root)))
-    return {root}
+    return {root} if lines is None else {root, lines}
 
 
 def matches(program: Program, stage: Stage, decided: Decided) -> str | None:
@@ -110,13 +112,18 @@ def _finishing(
     """Schedules the stage that finishes the products, in blocks. Returns the loops of a block of products and of a vector."""
     stage, unit = s.stage(root), the_products(s.program, name).unit
     *others, row_loop, column_loop = stage.axes
-    tall = tiles_of_blocks(s, f"{name}.row_blocks", row_loop.extent, high * unit.m, 2 * unit.m)
+    points = [] if len(stage.axes) == len(s.program.stage(name).axes) else [row_loop]  # of a row of an image
+    if points:
+        *others, row_loop = others
+        tall = ceildiv(row_loop.extent, s.factor(f"{name}.row_blocks", row_loop.extent, default=1))
+    else:
+        tall = tiles_of_blocks(s, f"{name}.row_blocks", row_loop.extent, high * unit.m, 2 * unit.m) * high * unit.m
     broad = tiles_of_blocks(s, f"{name}.column_blocks", column_loop.extent, wide * unit.n, 2 * unit.n)
     lanes = s.lanes(stage.definition.tensors[0].dtype)
-    rows = s.split(row_loop, tall * high * unit.m)
+    rows = s.split(row_loop, tall)
     columns = s.split(column_loop, ceildiv(broad * wide * unit.n, lanes), lanes)
     around = [columns[0], *others, rows[0]] if columns_outside else [*others, rows[0], columns[0]]
-    s.reorder(*around, rows[1], *columns[1:])
+    s.reorder(*around, rows[1], *points, *columns[1:])
     s.vectorize(columns[-1])
     s.parallel(*around)
     return around[-1], columns[1]

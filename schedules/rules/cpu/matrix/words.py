@@ -10,11 +10,11 @@ from .....tensor.program import Program, Stage
 from .....tensor.rewrites.dot_words import guarded_dot_of_stage
 from .....tensor.rewrites.pad_reads import can_pad_reads, guarded_reads
 from .....tensor.rewrites.registry import apply_rewrite
-from ....access import depends, output_stride
+from ....access import depends, element_stride, output_stride, plain_dimension
 from ....prepared import constant_tensors
 from ....schedule import Schedule
 from ...rule import Decided
-from .merged import steps_to_merged
+from .merged import steps_to_merged, steps_to_windows
 from .rows import chain_of
 
 LEAST = {"rows": 4, "columns": 16, "depth": 32}  # extents from which on the unit may pay
@@ -42,23 +42,35 @@ def _rewrite(s: Schedule, units: Units) -> None:
         if name == "bf16_products":
             s.rewrite(name, **arguments, flat=[] if few else _flat(s, arguments))
         elif few and _follows(s.program, name, arguments) and s.variant(f"{arguments['stage']} by rows", [True, False]):
-            s.rewrite(name, **arguments, flat=["rows"])
+            s.rewrite(name, **arguments, **_turned(s, arguments), flat=["rows"])
         else:
-            s.rewrite(name, **arguments)
+            s.rewrite(name, **arguments, **({} if name == "pad_reads" else _turned(s, arguments)))
 
 
 def _merge_rows(s: Schedule, units: Units) -> None:
-    """Makes, perhaps, the rows of a small image those of one product, where that is the only one for the unit."""
+    """Makes, perhaps, the rows of an image those of one product, where that is the only one for the unit."""
     found = [stage.name for stage in s.program.stages if _way(s, stage, units) is not None]
-    steps = steps_to_merged(s.program, found[0], units[0].m) if len(found) == 1 and s.allows("im2col") else ()
-    if steps and s.variant("rows merged", [False, True]):
-        for name, arguments in steps:
+    if len(found) != 1:
+        return
+    sliding = steps_to_windows(s.program, found[0]) if s.allows("window_rows") else ()
+    slides = sliding and s.variant("windows slide", [False, True])
+    merged = steps_to_merged(s.program, found[0], units[0].m) if not slides and s.allows("im2col") else ()
+    if slides or (merged and s.variant("rows merged", [False, True])):
+        for name, arguments in sliding if slides else merged:
             s.rewrite(name, **arguments)
 
 
 def _follows(program: Program, name: str, arguments: dict[str, str]) -> bool:
     """Says whether rows of a product are made of rows of products before it, so that all run by blocks of rows."""
     return name != "pad_reads" and chain_of(apply_rewrite(program, name, {**arguments, "flat": ["rows"]})) is not None
+
+
+def _turned(s: Schedule, arguments: dict[str, str]) -> dict[str, bool]:
+    """Says that words of columns are turned, where they lie along the depth and are not packed ahead."""
+    stage, depth = s.program.stage(arguments["stage"]), arguments["depth"]
+    read = next(r for r in stage.reads() if depends(r, arguments["columns"]))
+    lie = plain_dimension(read, depth) is not None and element_stride(s.program, read, depth) == 1
+    return {"turned": True} if lie and read.tensor not in constant_tensors(s.program) else {}
 
 
 def _flat(s: Schedule, arguments: dict[str, str]) -> list[str]:

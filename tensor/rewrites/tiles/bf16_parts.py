@@ -25,11 +25,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..dtype import DType, f32
-from ..expr import Const, Expr, Read, Var, call
-from ..program import Program
-from ..stage_edits import factors, find_stage
-from .tile_products import WORDS, ElementAt, TileProducts
+from ...dtype import DType, f32
+from ...expr import Const, Expr, Read, Var, call
+from ...program import Program
+from ...stage_edits import factors, find_stage
+from .products import WORDS, ElementAt, TileProducts
 
 PARTS = 3
 PAIRS = ((2, 0), (1, 0), (1, 1), (0, 1), (0, 0), (0, 2))  # neighbours share a part: one alone is taken twice
@@ -70,9 +70,9 @@ class _Products(TileProducts):
 
     def program(self) -> Program:
         """The rewritten program."""
-        rows, columns = self._row_stage(), self._column_stage()
+        rows, (columns,) = self._row_stage(), self._column_stages()
         products = self._product_stage(rows, columns)
-        return self._with_stand_ins(rows, columns, products, self._stage.bodies[0], 1 / SCALE**2)
+        return self._with_stand_ins((rows, columns), products, self._stage.bodies[0], 1 / SCALE**2)
 
     def _two_reads(self) -> tuple[Read, Read]:
         stage = self._stage

@@ -23,16 +23,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
-from ..dots import DOTS, Dot
-from ..dtype import DType, bf16, f32, i32
-from ..expr import Cast, Const, Expr, Read, call, const, reads, substitute, variables
-from ..program import Program, Stage
-from ..stage_edits import factors, find_stage, result_of, with_stages
-from .dot_words import guarded
-from .tile_products import WORDS, ElementAt, TileProducts
+from ...dots import DOTS, Dot
+from ...dtype import DType, bf16, f32, i32
+from ...expr import Cast, Const, Expr, Read, call, const, reads, substitute, variables
+from ...program import Program, Stage
+from ...stage_edits import factors, find_stage, result_of, with_stages
+from ..dot_words import guarded
+from .products import WORDS, ElementAt, TileProducts
 
 
-def tile_dots(program: Program, stage: str, rows: str, columns: str, depth: str, flat: Sequence[str] = ()) -> Program:
+def tile_dots(
+    program: Program, stage: str, rows: str, columns: str, depth: str, flat: Sequence[str] = (), turned: bool = False
+) -> Program:
     """A sum of products of two reads of bytes, cast to i32, becomes one over words.
 
     Args:
@@ -41,17 +43,19 @@ def tile_dots(program: Program, stage: str, rows: str, columns: str, depth: str,
         columns: a spatial axis on which the other read alone depends; it is one index of it.
         depth: a reduction axis that is one index of each.
         flat: as of bf16_products.
+        turned: words of columns are made as they lie along the depth, and turned after that.
 
-    Stages made: as by bf16_products, with one part. Errors: ProgramError where the stage is no such product of bytes.
+    Stages made: as by bf16_products, with one part; before STAGE_columns, if these are turned, STAGE_lines.
+    Errors: ProgramError where the stage is no such product of bytes.
     """
-    return _Dots(program, find_stage(program, stage), rows, columns, depth, flat).program(i32)
+    return _Dots(program, find_stage(program, stage), rows, columns, depth, flat, turned).program(i32)
 
 
 def bf16_tile_dots(
-    program: Program, stage: str, rows: str, columns: str, depth: str, flat: Sequence[str] = ()
+    program: Program, stage: str, rows: str, columns: str, depth: str, flat: Sequence[str] = (), turned: bool = False
 ) -> Program:
     """The same of two reads of bf16, cast to f32. Errors: as `tile_dots`."""
-    return _Dots(program, find_stage(program, stage), rows, columns, depth, flat).program(f32)
+    return _Dots(program, find_stage(program, stage), rows, columns, depth, flat, turned).program(f32)
 
 
 def tile_dot(rows: DType, columns: DType) -> Dot | None:
@@ -69,15 +73,15 @@ class _Dots(TileProducts):
         """The rewritten program, of sums in a type."""
         if self._wide != wide:
             raise self._refused(f"sums of {wide}")
-        rows, columns = self._row_stage(), self._column_stage()
-        products = self._product_stage(rows, columns)
+        rows, columns = self._row_stage(), self._column_stages()
+        products = self._product_stage(rows, columns[-1])
         if self._guard is not None:
-            return self._with_stand_ins(rows, columns, products, self._term_of_words(rows, self._guard))
+            return self._with_stand_ins((rows, *columns), products, self._term_of_words(rows, self._guard))
         values = {axis.name: axis for axis in self._stage.axes}
         index = tuple(values[axis.name].var for axis in products.axes)
         result = replace(result_of(products), indices=index)
         made = replace(self._stage, bodies=(result,), reduction=(), combiner=None)
-        return with_stages(self._program, {self._stage.name: (rows, columns, products, made)})
+        return with_stages(self._program, {self._stage.name: (rows, *columns, products, made)})
 
     def _term_of_words(self, rows: Stage, guard: Expr) -> Expr:
         """A term as it stood, with the element of A taken out of its word: nothing else needs A then."""

@@ -14,15 +14,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ...common.errors import ProgramError
-from ...targets.matrix_instructions import BF16_TILES
-from ..dtype import DType, f32, i32, i64
-from ..expr import Const, Expr, Read, Var, call, variables
-from ..indices.affine import simplify
-from ..indices.forms import affine
-from ..indices.intervals import Known
-from ..program import Axis, Program, Stage, Tensor
-from ..stage_edits import find_axis, free_axis_name, free_name, refuse, result_of, shape_of, with_stages
+from ....common.errors import ProgramError
+from ....targets.matrix_instructions import BF16_TILES
+from ...dtype import DType, f32, i32, i64
+from ...expr import Const, Expr, Read, Var, call, variables
+from ...indices.affine import simplify
+from ...indices.forms import affine
+from ...indices.intervals import Known
+from ...program import Axis, Program, Stage, Tensor
+from ...stage_edits import find_axis, free_axis_name, free_name, refuse, result_of, shape_of, with_stages
 
 WORDS = BF16_TILES.words  # words of a row of a matrix register
 LARGEST = 2.0**127  # products below are right: nothing in them has become infinite or NaN
@@ -53,11 +53,13 @@ class TileProducts(ABC):
     wanted = "such a product"
 
     def __init__(
-        self, program: Program, stage: Stage, rows: str, columns: str, depth: str, flat: Sequence[str] = ()
-    ) -> None:
+        self, program: Program, stage: Stage, rows: str, columns: str, depth: str, flat: Sequence[str] = (),
+        turned: bool = False,
+    ) -> None:  # fmt: skip
         self._program = program
         self._stage = stage
         self._flat = flat
+        self._turned = turned
         self._rows, self._columns, self._depth = (find_axis(stage, name) for name in (rows, columns, depth))
         if self._rows not in stage.axes or self._columns not in stage.axes or rows == columns:
             raise self._refused(f"{rows} and {columns} as two spatial axes")
@@ -135,17 +137,29 @@ class TileProducts(ABC):
         """Says whether tiles of rows are a dimension: each then has its words side by side. Rows that slide begin anywhere."""
         return "rows" not in self._flat and affine(self._x.read.indices[self._x.wide]) == affine(self._rows.var)
 
-    def _column_stage(self) -> Stage:
-        """W[columns / 16, others of Y.., block, part, word, columns % 16], or W[others of Y.., block, part, word, columns]"""
+    def _column_stages(self) -> tuple[Stage, ...]:
+        """W[columns / 16, others of Y.., block, part, word, columns % 16], or W[others of Y.., block, part, word, columns]
+
+        Turned: before it L[columns / 16, others of Y.., block, part, columns % 16, word], of which W is a copy. Along the
+        depth words of L lie as their elements do.
+        """
         y, count = self._y, self._columns.extent
         padded = self._padded[self._columns.name].extent
         others, block, part, word = self._dimensions(y)
         if "columns" in self._flat:
             column = Axis("column", padded)
-            return self._words("columns", y, (*others, block, part, word, column), others, column.var, count)
+            axes = (*others, block, part, word, column)
+            return (self._words("columns", y, axes, others, column.var, count),)
         tile, column = Axis("cblock", padded // TILE), Axis("c16", TILE)
         wide = tile.var * TILE + column.var
-        return self._words("columns", y, (tile, *others, block, part, word, column), others, wide, count)
+        if not self._turned:
+            axes = (tile, *others, block, part, word, column)
+            return (self._words("columns", y, axes, others, wide, count),)
+        lines = self._words("lines", y, (tile, *others, block, part, column, word), others, wide, count)
+        axes = (*lines.axes[:-2], word, column)
+        name = free_name(self._program, f"{self._stage.name}_columns")
+        made = Stage((Tensor(name, i32, shape_of(axes)),), axes, (result_of(lines),), origin=self._stage.origin)
+        return lines, made
 
     def _shape(self, read: Read) -> tuple[int, ...]:
         return self._program.tensors[read.tensor].shape
@@ -208,10 +222,10 @@ class TileProducts(ABC):
             return read_at(rows, wide // TILE, *outer, block, Const(part, i64), wide % TILE, word)
         return read_at(rows, *outer, block, Const(part, i64), wide, word)
 
-    def _with_stand_ins(self, rows: Stage, columns: Stage, products: Stage, term: Expr, scale: float = 1.0) -> Program:
+    def _with_stand_ins(self, packed: Sequence[Stage], products: Stage, term: Expr, scale: float = 1.0) -> Program:
         """The rewritten program, where sums of terms stand in for products that are not finite, and others are scaled."""
         exact, checked = self._checked(products, term, scale)
-        made: tuple[Stage, ...] = (rows, columns, products, exact, checked)
+        made: tuple[Stage, ...] = (*packed, products, exact, checked)
         if checked.axes != self._stage.axes:
             made = (*made, replace(self._stage, bodies=(result_of(checked),), reduction=(), combiner=None))
         return with_stages(self._program, {self._stage.name: made})
