@@ -7,12 +7,13 @@ from math import prod
 
 from ..targets.matrix_instructions import products_of
 from ..tensor.dtype import boolean
-from ..tensor.expr import Expr, Local, Op, Read, Var, children, walk
+from ..tensor.expr import Const, Expr, Local, Op, Read, Var, children, rewrite, walk
 from ..tensor.indices.bounds import Bound
 from ..tensor.indices.scatter import scattered_points
 from ..tensor.language import ARITHMETIC, MATHEMATICS
 from ..tensor.program import Stage
 from ..tensor.rewrites.dot_words import guarded_dot_of_stage
+from ..tensor.stage_edits import map_stage
 from .useful import points_of_use
 
 
@@ -21,7 +22,7 @@ def stage_operations(stage: Stage, bounds: Sequence[Bound]) -> dict[str, int]:
     `bounds` are those of the stage that `useful` finds."""
     operations: dict[str, int] = {}
     points = points_of_use(stage, tuple(bounds)) // scattered_points(stage)
-    found = guarded_dot_of_stage(stage)
+    found = guarded_dot_of_stage(map_stage(stage, _without_border))
     if found is not None:
         return {products_of(found[0].left, found[0].right): 2 * points}
     counts: dict[int, _Count] = {}
@@ -32,6 +33,18 @@ def stage_operations(stage: Stage, bounds: Sequence[Bound]) -> dict[str, int]:
         name = stage.bodies[0].dtype.name
         operations[name] = operations.get(name, 0) + points
     return operations
+
+
+def _without_border(body: Expr) -> Expr:
+    """The expression where data are read everywhere: a border of numbers around them is multiplied like them."""
+
+    def read(node: Expr) -> Expr | None:
+        match node:
+            case Op(name="select", args=(_, Read() as data, Const())):
+                return data
+        return None
+
+    return rewrite(body, read)
 
 
 def _points_of_step(stage: Stage, expr: Expr) -> int:

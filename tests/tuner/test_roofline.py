@@ -6,6 +6,7 @@ import pytest
 
 from tilesmith import ops
 from tilesmith.targets.ceilings import MATRIX, Ceilings
+from tilesmith.targets.matrix_instructions import products_of
 from tilesmith.tensor.text.parse import parse
 from tilesmith.tuner.roofline import Speed, Work, program_work
 
@@ -32,6 +33,17 @@ def test_indices_guards_and_unread_inputs_do_not_count() -> None:
     )
     assert work.operations == (("f32", 200),)
     assert work.bytes == 4 * (100 + 200)
+
+
+@pytest.mark.parametrize("read", ["X[p + r, c]", "select(p + r >= 1 and p + r < 10, X[p + r - 1, c], 0)"])
+def test_products_of_bytes_are_those_of_words_beside_a_border_too(read: str) -> None:
+    work = program_work(parse(f"""
+input X: u8[10, 32]
+input W: i8[3, 32, 16]
+Y[p: 8, o: 16] = sum[r: 3, c: 32](i32({read}) * i32(W[r, c, o]))
+return Y
+""".strip()))  # fmt: skip
+    assert work.operations == ((products_of("u8", "i8"), 2 * 8 * 16 * 3 * 32),)
 
 
 def test_what_is_written_twice_counts_once() -> None:
