@@ -65,6 +65,12 @@ def _is_in_place(read: Read, rows: Axis, unit: MatrixInstruction, block: Axis, w
     return affine(read.indices[-1]) == affine((block.var * unit.words + word.var) * unit.group)
 
 
+def slides(read: Read, rows: Axis) -> bool:
+    """Says whether words of rows are packed one behind the other, and windows begin at any of them."""
+    places = [affine(index) for index in read.indices if rows.name in variables(index)]
+    return not in_place(read) and all(place.is_linear and len(place.terms) > 1 for place in places)
+
+
 def can_stay(program: Program, name: str) -> bool:
     """Tells whether words of rows, as a rewrite packs them, are elements of an input just as tiles need them, so that tiles are
     loaded from there: no row is beyond its end, nor any element of the depth."""

@@ -29,6 +29,7 @@ from .products import (
     kept_products,
     lines_of,
     products_of,
+    slides,
     stand_ins,
     the_products,
 )
@@ -77,12 +78,16 @@ def _apply(s: Schedule, root: str, name: str, decided: Decided) -> set[str]:
 
 
 def _packed_inside(s: Schedule, name: str) -> list[str]:
-    """Returns the operands that the rewrite has left flat: blocks of products pack their parts of them."""
+    """Returns the operands of which blocks of products pack their parts: those that the rewrite has left flat, and, perhaps,
+    rows along which windows slide."""
     found = the_products(s.program, name)
     ready = constant_tensors(s.program)
     sides = ((found.pairs.rows[0], found.rows), (found.pairs.columns[0], found.columns))
-    flat = [read for read, axis in sides if not in_place(read) and axis.var in read.indices]
-    return [read.tensor for read in flat if read.tensor not in ready]
+    flat = [read.tensor for read, axis in sides if not in_place(read) and axis.var in read.indices]
+    rows = found.pairs.rows[0]
+    if slides(rows, found.rows) and s.variant("rows packed inside", [False, True]):
+        flat.append(rows.tensor)
+    return [tensor for tensor in flat if tensor not in ready]
 
 
 def _alone(
