@@ -57,6 +57,7 @@ def interval_of_form(form: Affine, bounds: Bounds, facts: FormFacts = _NONE) -> 
     low, high = _sum_of_terms(form.terms, bounds, facts)
     if facts and form.terms:
         low, high = _with_facts(Affine(form.terms, 0), (low, high), bounds, facts)
+        low, high = _with_quotients(Affine(form.terms, 0), (low, high), bounds, facts)
     return low + form.constant, high + form.constant
 
 
@@ -132,6 +133,25 @@ def _narrowed(form: Affine, found: Interval, bounds: Bounds, facts: tuple[tuple[
             a, b = _narrowed(rest, (a, b), bounds, facts[number + 1 :])
         ends = (times * fact_low, times * fact_high)
         low, high = max(low, min(ends) + a), min(high, max(ends) + b)
+    return low, high
+
+
+def _with_quotients(form: Affine, found: Interval, bounds: Bounds, facts: FormFacts) -> Interval:
+    """Narrows `found` by what facts say of the form without one of its quotients: x - d + 1 <= d * (x // d) <= x.
+
+    4 * a + b // 4, where 16 * a + b < 40: four times that is at most 16 * a + b, so it is at most 9.
+    """
+    low, high = found
+    for atom, times in form.terms:
+        match atom:
+            case Op(name="floordiv", args=(inner, Const(value=value))) if int(value) > 1 and affine(inner).is_linear:
+                divisor = int(value)
+            case _:
+                continue
+        whole = form.plus(Affine(((atom, 1),), 0), -times).times(divisor).plus(affine(inner), times)
+        least, most = interval_of_form(whole, bounds, facts)
+        less, more = (0, times * (divisor - 1)) if times > 0 else (-times * (divisor - 1), 0)
+        low, high = max(low, -((more - least) // divisor)), min(high, (most + less) // divisor)
     return low, high
 
 

@@ -43,7 +43,10 @@ def filters_of(program: Program, products: Stage) -> Filters | None:
     parts = parts_of(program, products, products) if can_tile(program, products, products) else None
     if parts is None or parts.rows is None or len(products.reads()) != 2:
         return None
-    (operand,) = [read for read in products.reads() if not depends(read, parts.rows)]
+    fixed = [read for read in products.reads() if not depends(read, parts.rows)]
+    if len(fixed) != 1:  # rows may be in a condition alone
+        return None
+    operand = fixed[0]
     whole = _constant_transform(program, operand)
     half = None if whole is None else _constant_transform(program, whole[1].data)
     if whole is None or half is None or any(plain_dimension(operand, a) is None for a in (parts.vector, parts.depth)):

@@ -25,6 +25,8 @@ from tilesmith.schedules.space import config
 from tilesmith.targets.target import Target, parse_target
 from tilesmith.tensor import ops
 from tilesmith.tensor.program import Program
+from tilesmith.tensor.text.canonical import canonical
+from tilesmith.tensor.text.parse import parse
 
 AVX512, AVX2 = parse_target("x86:avx512"), parse_target("x86:avx2")
 IN_CALLS = ("t0 filters in calls", True)
@@ -133,3 +135,18 @@ def test_filters_of_another_block_are_caught(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(loops, "times", lambda expr, factor: right(expr, 0 if factor == DEPTH else factor))
     with pytest.raises((AssertionError, InternalError, IndexError)):
         assert _complaint(program, sketch.apply(program, AVX512, values), AVX512) is None
+
+
+def test_rows_that_are_in_a_condition_alone_are_no_rows_of_data() -> None:
+    """Where an image is one point high, the only row that is read has no index that moves."""
+    program = canonical(
+        parse("""
+        input x: f32[1, 9, 40]
+        constant w: f32[2, 3, 40, 20]
+        y[p: 2, q: 7, o: 20] = sum[c: 40, r: 2, s: 3](select(p + r - 1 >= 0 and p + r - 1 < 1, x[p + r - 1, q + s, c], 0)
+            * w[r, s, c, o])
+        return y
+        """)
+    )
+    assert len(derive(program)) > 1
+    assert all(filters_of(program, stage) is None for stage in program.stages)

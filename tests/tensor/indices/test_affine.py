@@ -191,6 +191,33 @@ def test_a_guard_on_a_quotient_tells_of_what_was_divided() -> None:
     assert Known(bounds).assume(i // 8 > 7) is None
 
 
+def test_a_guard_on_a_sum_tells_of_its_quotients() -> None:
+    bounds = {"i": (0, 2), "j": (0, 15), "k": (0, 2)}
+    inside = Known(bounds).assume(i * 16 + j < 40)
+    assert inside is not None and inside.interval(i * 4 + j // 4 + k) == (0, 11)
+    assert inside.interval(-(i * 4) - j // 4) == (-9, 0)
+    inside = Known(bounds).assume(i * 16 + j >= 20)
+    assert inside is not None and inside.interval(i * 4 + j // 4) == (5, 11)
+
+
+@given(
+    st.integers(-3, 3), st.sampled_from((2, 3, 4)), st.integers(-3, 3), st.integers(-3, 3), st.integers(-4, 4),
+    st.sampled_from(("lt", "ge")), st.integers(-20, 60),
+)  # fmt: skip
+def test_what_is_known_of_quotients_holds(a: int, d: int, b: int, c: int, e: int, comparison: str, limit: int) -> None:
+    bounds = {"i": (0, 3), "j": (-2, 9)}
+    condition = Op(comparison, (i * (d * a) + j * b, const(limit, i64)), boolean)
+    form = i * a + (j * b + e) // d * c
+    inside = Known(bounds).assume(condition)
+    points = [{"i": x, "j": y} for x in range(4) for y in range(-2, 10)]
+    found = [value(form, at) for at in points if value(condition, at)]
+    if inside is None:
+        assert not found
+    elif found:
+        low, high = inside.interval(form)
+        assert low <= min(found) and max(found) <= high
+
+
 def test_interval_of_what_is_read_is_that_of_its_dtype_until_clamped() -> None:
     number = Read("t", (i,), i32)
     assert interval(byte, BOUNDS) == (0, 255)

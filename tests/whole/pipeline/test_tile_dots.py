@@ -113,10 +113,16 @@ MERGED = (
     Y[p: 4, q: 9, o: 48] = bf16(max(S[p, q, o], 0))
     return Y
     """,
+    """
+    input X: u8[12, 7, 45]
+    constant W: i8[3, 2, 45, 20]
+    S[p: 10, q: 4, o: 20] = sum[c: 45, r: 3, s: 2](i32(X[p + r, q + 2 * s, c]) * i32(W[r, s, c, o]))
+    return S
+    """,
 )
 
 
-@pytest.mark.parametrize("text", MERGED, ids=["window", "stride"])
+@pytest.mark.parametrize("text", MERGED, ids=["window", "stride", "no border"])
 def test_rows_of_an_image_fill_tiles_together(text: str) -> None:
     """Rows and columns are one axis of the product, and of all that finishes it: the result is the same memory."""
     task = Task.of(parse(text), TARGET, 2)
