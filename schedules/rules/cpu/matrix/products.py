@@ -80,6 +80,8 @@ def can_stay(program: Program, name: str) -> bool:
     found = products_of(readers[0]) if len(readers) == 1 else None
     if found is None or found.pairs.rows[0].tensor != name or not {read.tensor for read in stage.reads()} <= given:
         return False
+    if found.rows.var in found.pairs.rows[0].indices:
+        return False  # each block packs its own
     products = products_of(inline_stages(program, (name,)).stage(readers[0].name))
     if products is None:
         return False
