@@ -43,10 +43,10 @@ def _rewrite(s: Schedule, units: Units) -> None:
             s.rewrite(name, **arguments, flat=[] if few else _flat(s, arguments))
         elif few and _follows(s.program, name, arguments) and s.variant(f"{arguments['stage']} by rows", [True, False]):
             s.rewrite(name, **arguments, **_turned(s, arguments), flat=["rows"])
+        elif name == "pad_reads":
+            s.rewrite(name, **arguments)
         else:
-            s.rewrite(
-                name, **arguments, **({} if name == "pad_reads" else _turned(s, arguments) | _inside(s, arguments, few))
-            )
+            s.rewrite(name, **arguments, **_turned(s, arguments), **_inside(s, arguments, few))
 
 
 def _merge_rows(s: Schedule, units: Units) -> None:
