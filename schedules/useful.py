@@ -28,9 +28,10 @@ from numpy.typing import NDArray
 from ..tensor.expr import Const, Op, Read, Var
 from ..tensor.identity import identity
 from ..tensor.indices.affine import interval_of_form
-from ..tensor.indices.bounds import Bound, bounds_of, bounds_of_both, bounds_where_read, reads_under_bounds
+from ..tensor.indices.bounds import Bound, bounds_of, bounds_of_all, bounds_where_read, reads_under_bounds
 from ..tensor.program import Program, Stage
 from ..tensor.rewrites.dot_words import is_packed
+from ..tensor.stage_edits import axis_ranges
 from .extents import Extent
 from .loops import Loop, LoopKind, StageLoops
 from .recording import Column
@@ -54,8 +55,8 @@ def useful(program: Program) -> dict[str, tuple[Bound, ...]]:
 
 def _leaving_out(stage: Stage, bounds: frozenset[Bound]) -> frozenset[Bound]:
     """Returns those of some bounds that leave out points."""
-    sizes = {a.name: (0, a.extent - 1) for a in stage.all_axes}
-    return frozenset(form for form in bounds if interval_of_form(form, sizes)[1] > 0)
+    ranges = axis_ranges(stage)
+    return frozenset(form for form in bounds if interval_of_form(form, ranges)[1] > 0)
 
 
 def _own(stage: Stage) -> frozenset[Bound]:
@@ -108,17 +109,16 @@ def _of_readers(program: Program, stage: Stage, found: dict[str, frozenset[Bound
         return frozenset()
     if not all(tensor.dtype.is_float for tensor in stage.tensors) and not is_packed(stage):
         return frozenset()
-    common: frozenset[Bound] | None = None
-    ranges = {a.name: (0, a.extent - 1) for a in stage.all_axes}
+    axes = {name: [axis.name for axis in stage.axes_of(number)] for number, name in enumerate(names)}
     readers = {reader.name: reader for name in names for reader in program.consumers[name]}
-    for reader in readers.values():
-        for expr in reader.expressions:
-            for read, bounds in reads_under_bounds(expr, found[reader.name]):
-                if read.tensor in names:
-                    axes = stage.axes_of(names.index(read.tensor))
-                    renamed = bounds_where_read(bounds, read.indices, [a.name for a in axes])
-                    common = renamed if common is None else bounds_of_both(common, renamed, ranges)
-    return common or frozenset()
+    found_there = (
+        bounds_where_read(bounds, read.indices, axes[read.tensor])
+        for reader in readers.values()
+        for expr in reader.expressions
+        for read, bounds in reads_under_bounds(expr, found[reader.name])
+        if read.tensor in axes
+    )
+    return bounds_of_all(found_there, axis_ranges(stage))
 
 
 def ends_early(stage: StageLoops, loop: Loop) -> Extent | None:

@@ -11,14 +11,20 @@ not finite (tensor/exceptional.py) and itself looks at none of those words: then
 
 from __future__ import annotations
 
-from functools import reduce
-
 from ..tensor.dots import DOTS, dot_of
 from ..tensor.exceptional import exceptional_condition
 from ..tensor.expr import Const, Expr, Op, Read, children
 from ..tensor.indices.affine import affine
-from ..tensor.indices.bounds import Bound, bounds_of, bounds_of_both, bounds_where_read, reads_under_bounds
+from ..tensor.indices.bounds import (
+    Bound,
+    bounds_of,
+    bounds_of_all,
+    bounds_of_both,
+    bounds_where_read,
+    reads_under_bounds,
+)
 from ..tensor.program import Program, Stage
+from ..tensor.stage_edits import axis_ranges
 
 _PACKS = frozenset(dot.pack for dot in DOTS.values())
 
@@ -39,7 +45,7 @@ def _of_operand(program: Program, stage: Stage, word: Expr) -> frozenset[Bound]:
         return frozenset()
     zeros = _zeros(made)
     if zeros and stage.tensors[0].dtype.is_float:
-        zeros = bounds_of_both(zeros, _looked_at(program, stage, made), _ranges(made))
+        zeros = bounds_of_both(zeros, _looked_at(program, stage, made), axis_ranges(made))
     found = (_at(bound, made, word) for bound in zeros)
     return frozenset(bound for bound in found if bound.is_linear)
 
@@ -48,8 +54,7 @@ def _zeros(stage: Stage) -> frozenset[Bound]:
     """Returns the bounds beyond which a stage makes words of zeros alone."""
     match stage.bodies:
         case (Op(name=name, args=elements),) if name in _PACKS and stage.combiner is None:
-            ranges = _ranges(stage)
-            return reduce(lambda one, other: bounds_of_both(one, other, ranges), map(_zero_beyond, elements))
+            return bounds_of_all(map(_zero_beyond, elements), axis_ranges(stage))
     return frozenset()
 
 
@@ -62,18 +67,15 @@ def _zero_beyond(element: Expr) -> frozenset[Bound]:
 
 def _looked_at(program: Program, stage: Stage, words: Stage) -> frozenset[Bound]:
     """Returns the bounds of words that sums keep to which stand in for results of a stage; none where there are no such."""
-    found: frozenset[Bound] | None = None
-    for reader in program.consumers[stage.name]:
-        if exceptional_condition(reader) is not None:
-            for read, bounds in reads_under_bounds(reader.bodies[0]):
-                if read.tensor == words.name:
-                    here = bounds_where_read(bounds, read.indices, [axis.name for axis in words.axes])
-                    found = here if found is None else bounds_of_both(found, here, _ranges(words))
-    return found or frozenset()
-
-
-def _ranges(stage: Stage) -> dict[str, tuple[int, int]]:
-    return {axis.name: (0, axis.extent - 1) for axis in stage.axes}
+    beside = [reader for reader in program.consumers[stage.name] if exceptional_condition(reader) is not None]
+    axes = [axis.name for axis in words.axes]
+    found = (
+        bounds_where_read(bounds, read.indices, axes)
+        for reader in beside
+        for read, bounds in reads_under_bounds(reader.bodies[0])
+        if read.tensor == words.name
+    )
+    return bounds_of_all(found, axis_ranges(words))
 
 
 def _at(bound: Bound, made: Stage, word: Read) -> Bound:

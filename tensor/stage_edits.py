@@ -44,8 +44,13 @@ def map_stage(stage: Stage, change: ExprMap) -> Stage:
 
 def simplified(stage: Stage) -> Stage:
     """The stage with every expression simplified within the bounds of its axes."""
-    bounds = {axis.name: (0, axis.extent - 1) for axis in stage.all_axes}
+    bounds = axis_ranges(stage)
     return map_stage(stage, lambda expr: simplify(expr, bounds))
+
+
+def axis_ranges(stage: Stage) -> dict[str, tuple[int, int]]:
+    """The least and the greatest value of each axis."""
+    return {axis.name: (0, axis.extent - 1) for axis in stage.all_axes}
 
 
 def map_reads(expr: Expr, change: Callable[[Read], Expr]) -> Expr:

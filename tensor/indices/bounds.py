@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
 
 from ..dtype import i64
-from ..expr import Const, Expr, Op, Read, Var, children
+from ..expr import Expr, Op, Read, Var, children
 from .affine import Affine, affine, interval_of_form
+from .forms import quotient_of
 from .intervals import Bounds as Ranges
 
 Bound = Affine
@@ -30,12 +32,9 @@ def bound_of(condition: Expr) -> Bound | None:
 
 def _of_a_quotient(form: Affine) -> Affine | None:
     """A linear form for one of a quotient: e // d <= m where e <= d * m + d - 1, and e // d >= m where e >= d * m."""
-    match form.terms:
-        case ((Op(name="floordiv", args=(inner, Const(value=divisor))), times),) if int(divisor) > 0:
-            place = affine(inner)
-        case _:
-            return None
-    step = int(divisor)
+    if len(form.terms) != 1 or (divided := quotient_of(form.terms[0][0])) is None:
+        return None
+    (place, step), times = divided, form.terms[0][1]
     if times > 0:
         return place.plus(Affine((), 1 - step * (-form.constant // times + 1)))
     return place.times(-1).plus(Affine((), -step * (form.constant // times)))
@@ -94,10 +93,8 @@ def _where_read(bound: Bound, places: Sequence[tuple[Var, Affine]]) -> Bound | N
 
 def _quotient(place: Affine) -> tuple[Affine, int, int]:
     """(e, d, c) where a place is e // d + c; d is 1 and c is 0 where it is no quotient."""
-    match place.terms:
-        case ((Op(name="floordiv", args=(inner, Const(value=divisor))), 1),) if int(divisor) > 0:
-            return affine(inner), int(divisor), place.constant
-    return place, 1, 0
+    divided = quotient_of(place.terms[0][0]) if len(place.terms) == 1 and place.terms[0][1] == 1 else None
+    return (place, 1, 0) if divided is None else (*divided, place.constant)
 
 
 def _times(form: Affine, inner: Affine) -> int:
@@ -121,3 +118,9 @@ def bounds_of_both(one: frozenset[Bound], other: frozenset[Bound], ranges: Range
 
     sides = (one, other), (other, one)
     return frozenset(bound for here, there in sides for bound in here if within(bound, there))
+
+
+def bounds_of_all(several: Iterable[frozenset[Bound]], ranges: Ranges) -> frozenset[Bound]:
+    """Returns the bounds that leave out what all do, as `bounds_of_both`; none of none."""
+    found = list(several)
+    return reduce(lambda one, other: bounds_of_both(one, other, ranges), found) if found else frozenset()

@@ -99,6 +99,14 @@ def affine(expr: Expr) -> Affine:
     return Affine(((expr, 1),), 0) if kept is None else kept
 
 
+def quotient_of(atom: Expr) -> tuple[Affine, int] | None:
+    """(e, d) of an atom e // d, where d is a positive number; None for any other."""
+    match atom:
+        case Op(name="floordiv", args=(inner, Const(value=divisor))) if int(divisor) > 0:
+            return affine(inner), int(divisor)
+    return None
+
+
 def _affine(expr: Expr) -> Affine:
     terms: dict[Expr, int] = {}
     constant = _accumulate(expr, 1, terms)

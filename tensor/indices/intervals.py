@@ -13,7 +13,7 @@ from math import gcd
 
 from ..dtype import i64
 from ..expr import Cast, Const, Expr, Op, Var
-from .forms import Affine, Terms, affine
+from .forms import Affine, Terms, affine, quotient_of
 from .operator_ranges import Interval, interval_of_op, range_of, within
 
 Bounds = Mapping[str, Interval]
@@ -143,12 +143,11 @@ def _with_quotients(form: Affine, found: Interval, bounds: Bounds, facts: FormFa
     """
     low, high = found
     for atom, times in form.terms:
-        match atom:
-            case Op(name="floordiv", args=(inner, Const(value=value))) if int(value) > 1 and affine(inner).is_linear:
-                divisor = int(value)
-            case _:
-                continue
-        whole = form.plus(Affine(((atom, 1),), 0), -times).times(divisor).plus(affine(inner), times)
+        divided = quotient_of(atom)
+        if divided is None or not divided[0].is_linear:
+            continue
+        inner, divisor = divided
+        whole = form.plus(Affine(((atom, 1),), 0), -times).times(divisor).plus(inner, times)
         least, most = interval_of_form(whole, bounds, facts)
         less, more = (0, times * (divisor - 1)) if times > 0 else (-times * (divisor - 1), 0)
         low, high = max(low, -((more - least) // divisor)), min(high, (most + less) // divisor)

@@ -65,6 +65,11 @@ def _is_in_place(read: Read, rows: Axis, unit: MatrixInstruction, block: Axis, w
     return affine(read.indices[-1]) == affine((block.var * unit.words + word.var) * unit.group)
 
 
+def packed_flat(read: Read, axis: Axis) -> bool:
+    """Says whether the rewrite has left words of an operand flat along its rows or columns: each block packs its own part."""
+    return not in_place(read) and axis.var in read.indices
+
+
 def slides(read: Read, rows: Axis) -> bool:
     """Says whether words of rows are packed one behind the other, and windows begin at any of them."""
     places = [affine(index) for index in read.indices if rows.name in variables(index)]
@@ -80,8 +85,8 @@ def can_stay(program: Program, name: str) -> bool:
     found = products_of(readers[0]) if len(readers) == 1 else None
     if found is None or found.pairs.rows[0].tensor != name or not {read.tensor for read in stage.reads()} <= given:
         return False
-    if found.rows.var in found.pairs.rows[0].indices:
-        return False  # each block packs its own
+    if packed_flat(found.pairs.rows[0], found.rows):
+        return False
     products = products_of(inline_stages(program, (name,)).stage(readers[0].name))
     if products is None:
         return False

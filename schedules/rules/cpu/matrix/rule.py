@@ -25,9 +25,9 @@ from .products import (
     can_stay,
     choosing,
     finishes_products,
-    in_place,
     kept_products,
     lines_of,
+    packed_flat,
     products_of,
     slides,
     stand_ins,
@@ -83,7 +83,7 @@ def _packed_inside(s: Schedule, name: str) -> list[str]:
     found = the_products(s.program, name)
     ready = constant_tensors(s.program)
     sides = ((found.pairs.rows[0], found.rows), (found.pairs.columns[0], found.columns))
-    flat = [read.tensor for read, axis in sides if not in_place(read) and axis.var in read.indices]
+    flat = [read.tensor for read, axis in sides if packed_flat(read, axis)]
     rows = found.pairs.rows[0]
     if slides(rows, found.rows) and s.variant("rows packed inside", [False, True]):
         flat.append(rows.tensor)
