@@ -46,7 +46,7 @@ from ..ir.nest_part import NestPart
 from ..passes.run import Pass, run_passes
 
 # Stands in records: raise it where code gets slower or faster, as times of older code do not answer then.
-CODEGEN_VERSION = 32
+CODEGEN_VERSION = 33
 
 LLVM_PASSES = (
     "always_inliner",  # the vector math functions

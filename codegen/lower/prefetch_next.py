@@ -6,25 +6,26 @@
           unroll: acc += a[i, k] * b[k, j]   ->       if k % 4 == 0: prefetch b[.. a share of j + 1's lines ..]
                                                       unroll: acc += a[i, k] * b[k, j]
 
-All lines that one trip of the outer loop reads are shared out evenly among the trips of the loops inside, so that memory works
-while the arithmetic units do. They come into the first cache where they fit there beside what is in use, else, and for the
-matrix unit, which loads whole tiles, into the second (16x4096 times 4096x4096, Sapphire Rapids, 128 KiB of a panel at a
-time: 2.3 ms with the first, 2.1 with the second). A hint has no effect on values, so an address beyond the tensor is no fault;
-but it takes its time (the same product with 4096 rows of 64 bytes at a time, EPYC Zen 5, one thread: 8.2 ms without hints, 12.8
-where all of them lay beyond the end). So a loop of one trip asks for nothing.
+All lines that one trip of the outer loop reads are shared out evenly among the trips of the loops inside, windows among them,
+so that memory works while the arithmetic units do. They come into the first cache where they fit there beside what is in use,
+else, and for the matrix unit, which loads whole tiles, into the second (16x4096 times 4096x4096, Sapphire Rapids, 128 KiB of a
+panel at a time: 2.3 ms with the first, 2.1 with the second). A hint has no effect on values, so an address beyond the tensor is
+no fault; but it takes its time (the same product with 4096 rows of 64 bytes at a time, EPYC Zen 5, one thread: 8.2 ms without
+hints, 12.8 where all of them lay beyond the end). So a loop of one trip asks for nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import reduce
 from math import prod
 
 from ...schedules.hints import PrefetchNext
 from ...schedules.loops import WRITTEN_OUT, Loop, LoopKind, StageLoops
 from ...schedules.plan.storage import LINE
 from ...tensor.dtype import boolean
-from ...tensor.expr import Expr, Op, Read, variables
+from ...tensor.expr import Expr, Op, Read, Var, rewrite, variables
 from ...tensor.indices.affine import affine
 from ..ir.index import floor_div, modulo, number, plus, times
 from ..ir.loop_ir import For, If, Let, Prefetch, Scope, Statement
@@ -70,43 +71,65 @@ def _hints(
     points = fixed(depth.extent) * unroll
     if not _moves(body, stage, outer, depth.axis, read):
         return None
-    run = _run(body, stage, depth.axis, points, view, read)
-    ranges = [] if run else _line_ranges(body, stage, depth.axis, points, view, read)
-    point, total = _point(body, stage, outer, view, variable, points)
-    lines, trips = run or prod(along.count for along in ranges), total // unroll
+    inside = list(_inside(body, stage, outer, view, read))
+    axes = dict.fromkeys((depth.axis, *(one.range.axis for one in inside)))
+    blocks = {axis: _blocks(stage, axis, view) for axis in axes}
+    run = _run(body, stage, inside, depth.axis, points, view, read)
+    ranges = [] if run else [*_line_ranges(body, stage, depth.axis, points, view, read), *(x.range for x in inside)]
+    point, total = _point(body, stage, outer, view, variable, depth, points, blocks)
+    lines, trips = run or prod(part.count for part in ranges), total // unroll
     locality = NEAR if stage.tensorized is None and lines * LINE <= FITTING else LATER
     each = -(-lines // trips)
-    place = view.places[stage.stage, outer.axis]
-    ahead = view.moved(
-        stage.stage, outer.axis, AxisRange(plus(place.position, number(fixed(outer.stride))), place.size)
-    )
     share = names.variable("ahead", lines + each)
     one = names.variable("line", each)
-    here = plus(times(share, each), one) if each > 1 else share
-    lets = [(share, _share(point, total, lines, names) if lines < trips else floor_div(point, unroll, names.bounds))]
-    left: Expr = here
-    for number_, along in enumerate(ranges):
-        last = number_ == len(ranges) - 1
-        at = names.variable(f"{along.axis}.line", along.count)
-        lets.append((at, left if last else modulo(left, along.count, names.bounds)))
-        left = left if last else floor_div(left, along.count, names.bounds)
-        place = ahead.places[stage.stage, along.axis]
-        ahead = ahead.moved(stage.stage, along.axis, AxisRange(plus(place.position, times(at, along.step)), place.size))
+    line = plus(times(share, each), one) if each > 1 else share
+    begun = {one.variable for one in inside}.union(*blocks.values())
+    lets, ahead = _spread(names, stage, ranges, line, _next_trip(stage, outer, view, axes, begun))
     found = body.at(stage, read, ahead)
     assert isinstance(found, Read)
     indices = found.indices
     if run:  # beyond the end of a row lies the next one
-        indices = (*indices[:-1], plus(indices[-1], times(here, _lane(body, read))))
+        indices = (*indices[:-1], plus(indices[-1], times(line, _lane(body, read))))
     statement: Statement = Prefetch(found.tensor, indices, locality)
-    for variable_, value in reversed(lets[1:]):
+    for variable_, value in reversed(lets):
         statement = Let(variable_.name, value, statement)
     if each > 1:
         statement = For(one.name, number(each), statement, LoopKind.UNROLL)
-    statement = Let(share.name, lets[0][1], statement)
+    first = _share(point, total, lines, names) if lines < trips else floor_div(point, unroll, names.bounds)
+    statement = Let(share.name, first, statement)
     if unroll == 1:
         return statement
-    first = Op("eq", (modulo(variable, unroll, names.bounds), number(0)), boolean)
-    return If(first, statement)
+    once = Op("eq", (modulo(variable, unroll, names.bounds), number(0)), boolean)
+    return If(once, statement)
+
+
+def _next_trip(stage: StageLoops, outer: Loop, view: View, axes: Iterable[str], begun: Set[Expr]) -> View:
+    """The view at the start of the next trip of the outer loop. `begun`: the variables of what goes along some axes inside of
+    it, which are at their first trips then."""
+    place = view.places[stage.stage, outer.axis]
+    further = AxisRange(plus(place.position, number(fixed(outer.stride))), place.size)
+    ahead = view.moved(stage.stage, outer.axis, further)
+    for axis in axes:
+        place = ahead.places[stage.stage, axis]
+        position = rewrite(place.position, lambda node: number(0) if node in begun else None)
+        ahead = ahead.moved(stage.stage, axis, AxisRange(position, place.size))
+    return ahead
+
+
+def _spread(
+    names: Names, stage: StageLoops, ranges: Sequence[LineRange], line: Expr, ahead: View
+) -> tuple[list[tuple[Var, Expr]], View]:
+    """Goes to a line of all those along some axes, the first one the fastest: variables with what they are, and the view."""
+    lets: list[tuple[Var, Expr]] = []
+    left = line
+    for number_, part in enumerate(ranges):
+        last = number_ == len(ranges) - 1
+        at = names.variable(f"{part.axis}.line", part.count)
+        lets.append((at, left if last else modulo(left, part.count, names.bounds)))
+        left = left if last else floor_div(left, part.count, names.bounds)
+        place = ahead.places[stage.stage, part.axis]
+        ahead = ahead.moved(stage.stage, part.axis, AxisRange(plus(place.position, times(at, part.step)), place.size))
+    return lets, ahead
 
 
 def _moves(body: StageBody, stage: StageLoops, outer: Loop, depth: str, read: Read) -> bool:
@@ -115,7 +138,28 @@ def _moves(body: StageBody, stage: StageLoops, outer: Loop, depth: str, read: Re
     return body.storage[read.tensor].buffer.scope is not Scope.REGISTER and {outer.axis, depth} <= moving
 
 
-def _run(body: StageBody, stage: StageLoops, depth: str, points: int, view: View, read: Read) -> int:
+@dataclass(frozen=True, slots=True)
+class LoopInside:
+    """A loop between the outer one and the reduction loop that moves a read. `step`: elements of memory that it goes on by."""
+
+    range: LineRange
+    variable: Expr
+    step: int | None
+
+
+def _inside(body: StageBody, stage: StageLoops, outer: Loop, view: View, read: Read) -> Iterator[LoopInside]:
+    """The loops, innermost first, that stand between the outer one and the reduction loop and move a read."""
+    opened = list(view.variables)
+    for name in reversed(opened[opened.index(outer.name) + 1 :]):
+        loop = _enclosing(body, stage, name)
+        if loop is not None and loop.axis in _axes(read) and fixed(loop.extent) > 1:
+            step = _step(body, stage, read, loop.axis, view, fixed(loop.stride))
+            yield LoopInside(LineRange(loop.axis, fixed(loop.extent), fixed(loop.stride)), view.variables[name], step)
+
+
+def _run(
+    body: StageBody, stage: StageLoops, inside: Sequence[LoopInside], depth: str, points: int, view: View, read: Read
+) -> int:
     """Lines that one trip of the outer loop reads, where they lie one after the other, as in what was packed for this tile; 0
     where they do not.
 
@@ -129,14 +173,28 @@ def _run(body: StageBody, stage: StageLoops, depth: str, points: int, view: View
     width = prod(fixed(loop.extent) for loop in tile)
     if _step(body, stage, read, tile[0].axis, view) != 1 or _step(body, stage, read, depth, view) != width:
         return 0
-    return -(-points * width // _lane(body, read))
+    run = points * width
+    for one in sorted(inside, key=lambda one: one.step or 0):
+        if one.step != run:
+            return 0
+        run *= one.range.count
+    return -(-run // _lane(body, read))
 
 
-def _step(body: StageBody, stage: StageLoops, read: Read, axis: str, view: View) -> int | None:
-    """Elements of memory from one point of an axis to the next; None where that is no constant."""
+def _blocks(stage: StageLoops, axis: str, view: View) -> dict[Expr, int]:
+    """Variables of blocks in which a long sum goes along an axis, and the points of each (blocked_sums.py)."""
+    opened = set(view.variables.values())
+    position = affine(view.places[stage.stage, axis].position)
+    return {atom: points for atom, points in position.terms if atom not in opened}
+
+
+def _step(body: StageBody, stage: StageLoops, read: Read, axis: str, view: View, points: int = 1) -> int | None:
+    """Elements of memory from one point of an axis to one so many further; None where that is no constant."""
     place = view.places[stage.stage, axis]
     here = body.at(stage, read, view)
-    there = body.at(stage, read, view.moved(stage.stage, axis, AxisRange(plus(place.position, number(1)), place.size)))
+    there = body.at(
+        stage, read, view.moved(stage.stage, axis, AxisRange(plus(place.position, number(points)), place.size))
+    )
     assert isinstance(here, Read) and isinstance(there, Read)
     total, stride = 0, 1
     for a, b, extent in zip(
@@ -182,14 +240,25 @@ def _share(point: Expr, total: int, lines: int, names: Names) -> Expr:
     return floor_div(times(point, -(-lines * WHOLE // total)), WHOLE, names.bounds)
 
 
-def _point(body: StageBody, stage: StageLoops, outer: Loop, view: View, inner: Expr, count: int) -> tuple[Expr, int]:
-    """(number of this point of the reduction among all those inside of `outer`, how many there are)."""
+def _point(
+    body: StageBody, stage: StageLoops, outer: Loop, view: View, inner: Expr, depth: Loop, count: int,
+    blocks: dict[str, dict[Expr, int]],
+) -> tuple[Expr, int]:  # fmt: skip
+    """(number of this point of the reduction among all those inside of `outer`, how many there are). `inner`: the point that
+    the reduction loop `depth`, of `count` points, has come to in its block."""
+    point, points = _from_start(inner, 1, blocks[depth.axis]), count
     opened = list(view.variables)
-    point, points = inner, count
     for name in reversed(opened[opened.index(outer.name) + 1 :]):
-        point = plus(times(view.variables[name], points), point)
-        points *= fixed(_loop(body, name).extent)
+        loop, own = _loop(body, name), _enclosing(body, stage, name)
+        before = {} if own is None or own.axis == depth.axis else blocks.get(own.axis, {})
+        point = plus(times(_from_start(view.variables[name], fixed(loop.stride), before), points), point)
+        points *= fixed(loop.extent)
     return point, points
+
+
+def _from_start(variable: Expr, stride: int, blocks: dict[Expr, int]) -> Expr:
+    """Trips of a loop, of so many points each, since its first block began."""
+    return reduce(plus, (times(block, points // stride) for block, points in blocks.items()), variable)
 
 
 def _loop(body: StageBody, name: str) -> Loop:

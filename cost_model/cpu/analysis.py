@@ -59,9 +59,10 @@ class NestAnalysis:
     asks for in time. `broken`: streamed stores of a part of a line, between which other lines are stored. `packed`: of what
     enters the last cache, what stages that pack it read, while nothing else goes on. `pieces`: of memory, into which threads
     cut what they write. `together`: bytes that enter the second cache of what all threads read at the same time. `bursts`: an
-    operand is read anew in each trip of a loop around many tiles, and by the first of them alone from far away. `followed`:
-    bytes asked for of constants that were packed in the order in which a nest reads them that streams. `jumps`: lines from
-    beyond the second cache of rows of a product whose points lie far apart along the depth.
+    operand is read anew in each trip of a loop around many tiles, and by the first of them alone from far away. `windows`: so
+    are weights of windows, if the last cache is slow. `followed`: bytes asked for of constants that were packed in the order in
+    which a nest reads them that streams. `jumps`: lines from beyond the second cache of rows of a product whose points lie far
+    apart along the depth.
     """
 
     root: StageLevels
@@ -85,6 +86,7 @@ class NestAnalysis:
     pieces: Value = 0.0
     together: Value = 0.0
     bursts: bool = False
+    windows: bool = False
     followed: Value = 0.0
     jumps: Value = 0.0
 
@@ -140,6 +142,7 @@ def analyse(tree: LoopTree, target: Target, threads: int, plan: Plan | None = No
         pieces = pieces_written(root, threads)
         together = read_by_all(root, threads, walk, traffic, second)
         bursts = any(is_product(counted, s.definition) for s in inside)
+        windows = any(may_bring_windows(counted, s) for s in inside)
         followed = packed_bytes_asked(counted, inside) if streams else 0.0
         jumps = jumping_lines(inside, traffic, second, caches[0].line)
         nest = NestAnalysis(
@@ -158,12 +161,21 @@ def analyse(tree: LoopTree, target: Target, threads: int, plan: Plan | None = No
             pieces,
             together,
             bursts,
+            windows,
             followed,
             jumps,
         )
         nests.append(nest)
     points = {name: s.asked for name, s in counted.stages.items()}
     return Analysis(tuple(nests), caches, touched, points)
+
+
+def may_bring_windows(counted: Levels, stage: StageLevels) -> bool:
+    """Says whether there is a place for hints that bring near weights of windows, which were packed once and come from afar."""
+    producers, plans = counted.tree.program.producers, counted.plan.stages
+    hinted = [hint.tensor for hint in stage.loops.hints.of(PrefetchNext) if hint.tensor in producers]
+    several = len(stage.definition.reduction) > 1
+    return several and any(plans[producers[tensor].name].prepared for tensor in hinted)
 
 
 def members(counted: Levels, stage: StageLevels) -> list[StageLevels]:

@@ -44,6 +44,9 @@ FEWEST_COLUMNS = 8  # points along the vector axis that are worth a vector
 BEYOND = 1 << 20
 
 
+DataAndColumns = tuple[LoopHandle, LoopHandle]  # the loops around a piece of the data, and of blocks of columns
+
+
 @dataclass(frozen=True, slots=True)
 class WindowRoles:
     """The parts that the axes of an anchor play, and which of its reads are the data and the weights. Of sums over words of
@@ -202,16 +205,16 @@ class _Tiling:
         data = self.window.data.tensor
         if data in _pieces_of_data(self.s.program):
             taken.add(data)
-        at = self._alone() if self.root == self.anchor else self._finished()
-        self._pack_weights()
+        at, columns = self._alone() if self.root == self.anchor else self._finished()
+        self._pack_weights(columns)
         if data in taken:
             self._piece(self.s.compute_at(data, at))
         return taken
 
     # ---- the anchor is the root ----
 
-    def _alone(self) -> LoopHandle:
-        """Makes one nest; returns the loop inside of which the piece of the data is needed."""
+    def _alone(self) -> DataAndColumns:
+        """Makes one nest."""
         s, window, stage = self.s, self.window, self.s.stage(self.anchor)
         others = [stage.along(self.definition, axis) for axis in window.others]
         vector, rows = stage.along(self.definition, window.vector), stage.along(self.definition, window.rows)
@@ -224,7 +227,7 @@ class _Tiling:
         s.parallel(*others, *outer[: 1 if self.lines_outside else 2])
         s.unroll(reductions[-1], tiles[1], columns[2])
         s.vectorize(columns[3])
-        return lines[0] if lines else outer[0]
+        return lines[0] if lines else outer[0], columns[0]
 
     def _outer(self, columns: LoopHandle, lines: list[LoopHandle]) -> list[LoopHandle]:
         return [*lines, columns] if self.lines_outside else [columns, *lines]
@@ -241,7 +244,7 @@ class _Tiling:
 
     # ---- another stage finishes it ----
 
-    def _finished(self) -> LoopHandle:
+    def _finished(self) -> DataAndColumns:
         """Schedules the root, a pointwise stage of the same points in any order of its axes, with the anchor inside."""
         root = self.s.stage(self.root)
         order = _correspondence(root.definition, self.anchor, self.definition)
@@ -251,7 +254,7 @@ class _Tiling:
             return self._finished_in_registers(root, loops)
         return self._finished_across(root, loops, order)
 
-    def _finished_in_registers(self, root: StageHandle, loops: dict[str, LoopHandle]) -> LoopHandle:
+    def _finished_in_registers(self, root: StageHandle, loops: dict[str, LoopHandle]) -> DataAndColumns:
         """Finishes the values of a register tile before they are stored."""
         s, window = self.s, self.window
         others = [loops[axis] for axis in window.others]
@@ -273,9 +276,11 @@ class _Tiling:
         s.reorder(*reductions, *rest, rows, *vectors)
         s.unroll(reductions[-1], *rest, rows, vectors[0])
         s.vectorize(vectors[1])
-        return lines[0] if lines else outer[0]
+        return lines[0] if lines else outer[0], columns[0]
 
-    def _finished_across(self, root: StageHandle, loops: dict[str, LoopHandle], order: dict[str, str]) -> LoopHandle:
+    def _finished_across(
+        self, root: StageHandle, loops: dict[str, LoopHandle], order: dict[str, str]
+    ) -> DataAndColumns:
         """Computes a line of all rows and a block of columns, then turns it."""
         s, window = self.s, self.window
         others = [loops[axis] for axis in window.others]
@@ -303,16 +308,16 @@ class _Tiling:
         s.reorder(*rest, tiles[0], vectors[0], *reductions, tiles[1], *vectors[1:])
         s.unroll(reductions[-1], tiles[1], vectors[1])
         s.vectorize(vectors[2])
-        return lines[0] if lines else outer[0]
+        return lines[0] if lines else outer[0], columns[0]
 
     # ---- operands ----
 
-    def _pack_weights(self) -> None:
+    def _pack_weights(self, columns: LoopHandle) -> None:
         """Packs the weights: once and for all, or in a nest of its own. What comes from afar lies in the order of reading."""
         for weights in self.window.all_weights:
-            self._pack(weights)
+            self._pack(weights, columns)
 
-    def _pack(self, weights: Read) -> None:
+    def _pack(self, weights: Read, columns: LoopHandle) -> None:
         s, window = self.s, self.window
         dimension = plain_dimension(weights, window.vector)
         assert dimension is not None
@@ -321,7 +326,8 @@ class _Tiling:
             return
         made = s.copy(weights.tensor, self.anchor)
         others = [n for n in range(len(made.loops)) if n != dimension]
-        if prod(s.program.tensors[weights.tensor].shape) >= BEYOND:
+        afar = prod(s.program.tensors[weights.tensor].shape) >= BEYOND
+        if afar:
             places = {plain_dimension(weights, axis): place for place, axis in enumerate(self.reading)}
             others.sort(key=lambda n: places.get(n, -1))
         rest = [made.loops[n] for n in others]
@@ -331,6 +337,18 @@ class _Tiling:
             s.parallel(pieces[0])
         s.unroll(pieces[1])
         s.vectorize(pieces[2])
+        if afar and not self.lines_outside:
+            self._bring(made, weights.tensor, dimension, columns)
+
+    def _bring(self, made: StageHandle, weights: str, dimension: int, columns: LoopHandle) -> None:
+        """Asks for the weights of the next block of columns while lines of this one are computed, if both have a place in the
+        second cache."""
+        s, tensor = self.s, self.s.program.tensors[weights]
+        column = prod(tensor.shape) // tensor.shape[dimension] * tensor.dtype.bytes
+        block = column * self.columns * self.vectors * self.lanes
+        asked = s.flag(f"{self.anchor}.bring")
+        s.require(2 * asked * block <= s.target("l2"), "what is asked for has a place in the second cache")
+        s.bring(self.anchor, made.name, columns, asked)
 
     def _piece(self, stage: StageHandle) -> None:
         """Writes the piece of the data that a block of lines needs, in vectors."""

@@ -16,10 +16,12 @@ from tilesmith.codegen.ir.loop_ir import LoopProgram, Prefetch, Statement, state
 from tilesmith.codegen.pipeline import assembled, loop_ir
 from tilesmith.common.errors import TemplateError
 from tilesmith.schedules.auto import derive
+from tilesmith.schedules.rules.cpu import window
 from tilesmith.schedules.schedule import Schedule, trace
+from tilesmith.schedules.sketch import broken_conditions
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor.expr import reads
-from tilesmith.tensor.ops import matmul, matmul_bias_relu
+from tilesmith.tensor.ops import conv2d, matmul, matmul_bias_relu
 from tilesmith.tensor.oracle.reference import evaluate
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.text.canonical import canonical
@@ -108,6 +110,76 @@ def test_every_line_of_what_is_packed_once_and_few_beyond(constant: str, panels:
     wanted = set(range(panel, panels * panel))
     assert wanted <= set(asked)
     assert max(asked) <= (panels + 1) * panel + panel // 10
+
+
+@pytest.mark.parametrize("depth", [16, 120])  # 1080 terms are summed in blocks
+def test_windows_between_the_loops_are_gone_through_from_their_first_point(depth: int) -> None:
+    """Each trip of the window's loops asks for its share of the whole panel, not of its own part again."""
+    program = canonical(
+        parse(f"""
+        input x: f32[6, 4, {depth}]
+        input w: f32[3, 3, {depth}, 96]
+        y[p: 4, q: 2, o: 96] = sum[r: 3, s: 3, c: {depth}](x[p + r, q + s, c] * w[r, s, c, o])
+        return y
+        """)
+    )
+
+    def template(s: Schedule) -> None:
+        p, q, o, r, w, c = s.stage("t0").loops
+        o0, o1, o2 = s.split(o, 2, 16)
+        c0, c1 = s.split(c, 2)
+        s.reorder(o0, p, r, w, c0, c1, q, o1, o2)
+        s.unroll(c1, q, o1)
+        s.vectorize(o2)
+        s.bring("t0", "x1", o0)
+
+    (sketch,) = trace(template, program)
+    interpreter = Interpreter(loop_ir(sketch.apply(program, AVX512, {}), AVX512))
+    interpreter.run([*exact_inputs(program, 0), np.zeros((4, 2, 96), np.float32)])
+    asked = {(r, s, c, o // LINE) for _, (r, s, c, o) in interpreter.hints if o < 96}
+    assert asked == {(r, s, c, v) for r in range(3) for s in range(3) for c in range(depth) for v in range(2, 6)}
+
+
+@pytest.mark.parametrize("depth", [16, 120])
+@pytest.mark.parametrize("innermost", [True, False])
+def test_weights_of_windows_are_brought_in_the_order_in_which_they_lie(
+    monkeypatch: pytest.MonkeyPatch, innermost: bool, depth: int
+) -> None:
+    """A panel of them goes over all points of the window, and over all tiles of a block of columns."""
+    monkeypatch.setattr(window, "BEYOND", 1)
+    program = canonical(conv2d(1, depth, 4, 4, 96, layout="nhwc", constants=("W",)))
+    words = (f"windows innermost = {str(innermost).lower()}", "lines outside = false", "bring(t0, copy0, ")
+    sketch = next(one for one in derive(program) if all(word in one.text for word in words))
+    config = {t.name: 1 for t in sketch.tunables}
+    config |= {"t0.rows": 2, "t0.vectors": 2, "t0.column_tiles": 2, "t0.bring": 1}
+    loops = loop_ir(sketch.apply(program, AVX2, config), AVX2)
+    interpreter = Interpreter(loops)
+    interpreter.run([np.zeros(buffer.shape, np.float32) for buffer in loops.arguments])
+    (shape,) = {b.shape for b in loops.globals if b.name == "copy0"}
+    panel = 2 * 9 * depth
+    assert {name for name, _ in interpreter.hints} == {"copy0"}
+    asked = [np.dot(at, strides_of(shape)) / LINE for _, at in interpreter.hints]
+    assert set(range(panel, 3 * panel)) <= set(asked)
+    assert panel <= min(asked) and max(asked) < 4 * panel + panel // 10
+
+
+def strides_of(shape: tuple[int, ...]) -> list[int]:
+    """Elements from one place to the next, along each dimension."""
+    return [int(np.prod(shape[n + 1 :])) for n in range(len(shape))]
+
+
+def test_a_block_of_weights_is_brought_where_two_have_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the second cache: what is asked for would drive out what is in use."""
+    monkeypatch.setattr(window, "BEYOND", 1)
+    program = canonical(conv2d(1, 128, 4, 4, 2048, layout="nhwc", constants=("W",)))
+    sketch = next(one for one in derive(program) if "bring(t0, copy0, " in one.text)
+    defaults = {t.name: 1 for t in sketch.tunables}
+    block = 9 * 128 * 4 * AVX2.vector_bits // 32
+    for tiles in (1, 8):
+        fits = 2 * block * 2 * tiles <= AVX2.caches[1].bytes
+        config = defaults | {"t0.vectors": 2, "t0.rows": 2, "t0.column_tiles": tiles, "t0.bring": 1}
+        assert (not broken_conditions(sketch.apply(program, AVX2, config))) is fits
+        assert not broken_conditions(sketch.apply(program, AVX2, config | {"t0.bring": 0}))
 
 
 def test_a_place_in_what_is_packed_takes_few_instructions() -> None:
