@@ -31,7 +31,8 @@ in benchmarks/results.
 
 Operators over `f16` and `bf16` widen what they read, compute in `f32` and round each result once, their sums and scans
 too; so do sums of any program ([text-form.md](text-form.md)). Infinities, NaN, zeros of both signs and subnormal numbers
-give what NumPy and C say; NaN in gives NaN out, also through choices such as `relu`; `softmax` of a row with `inf` is NaN,
+give what NumPy and C say (powers of e below the least normal `f32` may be 0: [functions.md](functions.md)); NaN in
+gives NaN out, also through choices such as `relu`; `softmax` of a row with `inf` is NaN,
 as in torch. Below a table stands what NumPy, torch or ONNX do in another way.
 
 This page is written by `python docs/write_operators.py`.
