@@ -53,7 +53,10 @@ NORM_NEAR = 3.6  # where hints bring operands near: the best of 49x512x4608 have
 # picks of the other half better in 98 of 100 draws. Of windows where the last cache is slow, too: 3x3 weights of 512 x 512 for
 # 7 x 7 points, two threads of a Granite Rapids whose caches hold other weights: 1180 us without hints, 880 with them.
 NORM_BURST = 1.5
-NORM_NEAR_TILES = 2.0  # of tiles, which are loaded a line at a time anyway: there hints take the places of other loads
+# Of tiles, which are loaded a line at a time anyway: there hints take the places of other loads, unless what they bring has a
+# place in the first cache (128x768 times 768x768, two threads of a Granite Rapids whose caches hold other weights: 457 us
+# without hints, 470 to 540 with those of 24 KB and more at a time, 323 with those of 12 KB).
+NORM_NEAR_TILES = 2.0
 NORM_STREAM = 2.0  # of streams without hints, whose misses stop the core, and with hints (bias + gelu of 4096x3072,
 NORM_AHEAD = 5.0  # Sapphire Rapids: 2.51 ms without, 2.10 with)
 NORM_ROWS = (
@@ -194,17 +197,15 @@ def _together(nest: NestAnalysis, terms: list[Value], writing: Value, keeps_up: 
         brought = 1.0 - (1.0 - BROUGHT) * _from_memory(nest)
         covered = in_time + np.where(nest.near > 0.0, brought * (1.0 - in_time), 0.0)
         return covered * _norm(terms, NORM_ASKED) + (1.0 - covered) * _norm(terms, NORM_LATE)
-    return np.where(
-        nest.near > 0.0,
-        _norm(terms, NORM_NEAR_TILES if nest.on_matrix else NORM_NEAR),
-        _unhinted(nest, terms, keeps_up),
-    )
+    hinted = _norm(terms, NORM_NEAR)
+    if nest.on_matrix:
+        hinted = np.where(nest.reach > 0.0, hinted, _norm(terms, NORM_NEAR_TILES))
+    return np.where(nest.near > 0.0, hinted, _unhinted(nest, terms, keeps_up))
 
 
 def _unhinted(nest: NestAnalysis, terms: list[Value], keeps_up: bool) -> Value:
     """The same of a nest in which no hints bring near what its tiles read."""
-    bursts = nest.bursts or (nest.windows and not keeps_up)
-    if not bursts or nest.on_matrix or len(nest.moved) < 3:
+    if not (nest.bursts or (nest.waits and not keeps_up)) or len(nest.moved) < 3:
         return _norm(terms)
     *near, far, collisions = terms
     return _norm([_norm([*near, collisions]), far], NORM_BURST)

@@ -94,6 +94,9 @@ class PrefetchAhead(Hint):
     distance: Extent
 
 
+FITTING = 16384  # bytes for the next trip that have a place in the first cache, beside those of this trip
+
+
 @dataclass(frozen=True, slots=True)
 class PrefetchNext(Hint):
     """Asks for what the stage reads of a tensor in the next trip of a loop around it, spread over the work of this trip."""

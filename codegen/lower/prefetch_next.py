@@ -8,8 +8,8 @@
 
 All lines that one trip of the outer loop reads are shared out evenly among the trips of the loops inside, windows among them,
 so that memory works while the arithmetic units do. They come into the first cache where they fit there beside what is in use,
-else, and for the matrix unit, which loads whole tiles, into the second (16x4096 times 4096x4096, Sapphire Rapids, 128 KiB of a
-panel at a time: 2.3 ms with the first, 2.1 with the second). A hint has no effect on values, so an address beyond the tensor is
+else into the second (16x4096 times 4096x4096, Sapphire Rapids, 128 KiB of a panel at a time: 2.3 ms with the first, 2.1 with
+the second). A hint has no effect on values, so an address beyond the tensor is
 no fault; but it takes its time (the same product with 4096 rows of 64 bytes at a time, EPYC Zen 5, one thread: 8.2 ms without
 hints, 12.8 where all of them lay beyond the end). So a loop of one trip asks for nothing.
 """
@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from math import prod
 
-from ...schedules.hints import PrefetchNext
+from ...schedules.hints import FITTING, PrefetchNext
 from ...schedules.loops import WRITTEN_OUT, Loop, LoopKind, StageLoops
 from ...schedules.plan.storage import LINE
 from ...tensor.dtype import boolean
@@ -33,7 +33,6 @@ from .body import StageBody
 from .prefetch import LATER, NEAR, apart, depends_on_data
 from .view import AxisRange, Names, View, fixed
 
-FITTING = 16384  # bytes for the next trip that have a place in the first cache, beside those of this trip
 WHOLE = 1 << 24  # in which parts are counted: more than the points of what one trip of an outer loop does
 
 
@@ -78,7 +77,7 @@ def _hints(
     ranges = [] if run else [*_line_ranges(body, stage, depth.axis, points, view, read), *(x.range for x in inside)]
     point, total = _point(body, stage, outer, view, variable, depth, points, blocks)
     lines, trips = run or prod(part.count for part in ranges), total // unroll
-    locality = NEAR if stage.tensorized is None and lines * LINE <= FITTING else LATER
+    locality = NEAR if lines * LINE <= FITTING else LATER
     each = -(-lines // trips)
     share = names.variable("ahead", lines + each)
     one = names.variable("line", each)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...schedules.hints import PrefetchAhead
+from ...schedules.hints import FITTING, PrefetchAhead, PrefetchNext
 from ...schedules.loops import WRITTEN_OUT
 from ...targets.ceilings import AHEAD, Ceilings
 from ...targets.target import Target
@@ -71,6 +71,49 @@ def _bytes_asked(stage: StageLevels, hint: PrefetchAhead) -> Value:
     """Says how many bytes one prefetch asks for in a whole run."""
     trips = stage.trips[stage.loops.position(hint.loop) + 1]
     return trips * bytes_of_a_trip(stage, hint.loop, hint.tensor) * np.minimum(real(hint.distance), 1.0)
+
+
+def brings_near(counted: Levels, stages: list[StageLevels]) -> Value:
+    """Returns above 0 where operands are brought near by some stages. A loop of one trip has no next one to bring them for."""
+    total: Value = 0.0
+    for s in stages:
+        for hint in s.loops.hints.of(PrefetchNext):
+            trips = real(counted.tree.owner(hint.loop).loop(hint.loop).extent)
+            total = total + real(hint.asked) * np.minimum(trips - 1.0, 1.0)
+    return total
+
+
+def tiles_in_reach(stages: list[StageLevels]) -> Value:
+    """Returns above 0 where hints bring tiles of the next block near which have a place in the first cache."""
+    fits: Value = 0.0
+    for s in stages:
+        own = {loop.name for loop in s.loops.loops}
+        for hint in s.loops.hints.of(PrefetchNext) if s.loops.tensorized is not None else ():
+            if hint.loop in own:
+                fits = np.maximum(fits, np.where(bytes_of_a_block(s, hint) <= FITTING, real(hint.asked), 0.0))
+    return fits
+
+
+def bytes_of_a_block(stage: StageLevels, hint: PrefetchNext) -> Value:
+    """Bytes of a tensor that one trip of a loop of a stage reads."""
+    reads = [read for read in stage.definition.reads() if read.tensor == hint.tensor]
+    moving = frozenset[str]().union(*(variables(index) for read in reads for index in read.indices))
+    block: Value = float(reads[0].dtype.bytes * len(reads))
+    for loop in stage.loops.loops[stage.loops.position(hint.loop) + 1 :]:
+        block = block * (real(loop.extent) if loop.axis in moving else 1.0)
+    return block
+
+
+def waits_for_constants(counted: Levels, stages: list[StageLevels]) -> bool:
+    """Says whether some stages wait for what was packed once and comes from afar, where nothing brings it near and the last
+    cache is slow: a matrix unit for its tiles, windows for their weights where there is a place for hints."""
+    producers, plans = counted.tree.program.producers, counted.plan.stages
+    for s in stages:
+        hinted = {hint.tensor for hint in s.loops.hints.of(PrefetchNext)} if len(s.definition.reduction) > 1 else set()
+        read = {r.tensor for r in s.definition.reads()} if s.loops.tensorized is not None else set()
+        if any(name in producers and plans[producers[name].name].prepared for name in hinted | read):
+            return True
+    return False
 
 
 def slower_asked(target: Target, ceilings: Ceilings) -> float:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...schedules.access import is_anchor
-from ...schedules.hints import PrefetchAhead, PrefetchNext
+from ...schedules.hints import PrefetchAhead
 from ...schedules.loops import LoopKind, LoopTree, Scope
 from ...schedules.plan.stage import Plan
 from ...schedules.prepared import constant_tensors
@@ -20,7 +20,7 @@ from ..footprint import Value, real
 from ..levels import Levels, StageLevels, levels
 from ..populations import one_plan
 from ..traffic import NestTraffic, TrafficWalk, survives
-from .ahead import bytes_ahead, lines_asked, packed_bytes_asked
+from .ahead import brings_near, bytes_ahead, lines_asked, packed_bytes_asked, tiles_in_reach, waits_for_constants
 from .balance import largest_share, parallel_depth, pieces_written, read_by_all
 from .counts import InstructionCounts
 from .matrix import work_of
@@ -59,10 +59,11 @@ class NestAnalysis:
     asks for in time. `broken`: streamed stores of a part of a line, between which other lines are stored. `packed`: of what
     enters the last cache, what stages that pack it read, while nothing else goes on. `pieces`: of memory, into which threads
     cut what they write. `together`: bytes that enter the second cache of what all threads read at the same time. `bursts`: an
-    operand is read anew in each trip of a loop around many tiles, and by the first of them alone from far away. `windows`: so
-    are weights of windows, if the last cache is slow. `followed`: bytes asked for of constants that were packed in the order in
-    which a nest reads them that streams. `jumps`: lines from beyond the second cache of rows of a product whose points lie far
-    apart along the depth.
+    operand is read anew in each trip of a loop around many tiles, and by the first of them alone from far away. `waits`: so
+    are constants of a matrix unit and of windows, if the last cache is slow. `reach`: above 0 where tiles that hints bring near
+    have a place in the first cache. `followed`: bytes asked for of constants that were packed in the order in which a nest
+    reads them that streams. `jumps`: lines from beyond the second cache of rows of a product whose points lie far apart along
+    the depth.
     """
 
     root: StageLevels
@@ -86,7 +87,8 @@ class NestAnalysis:
     pieces: Value = 0.0
     together: Value = 0.0
     bursts: bool = False
-    windows: bool = False
+    waits: bool = False
+    reach: Value = 0.0
     followed: Value = 0.0
     jumps: Value = 0.0
 
@@ -142,7 +144,7 @@ def analyse(tree: LoopTree, target: Target, threads: int, plan: Plan | None = No
         pieces = pieces_written(root, threads)
         together = read_by_all(root, threads, walk, traffic, second)
         bursts = any(is_product(counted, s.definition) for s in inside)
-        windows = any(may_bring_windows(counted, s) for s in inside)
+        waits, reach = waits_for_constants(counted, inside), tiles_in_reach(inside)
         followed = packed_bytes_asked(counted, inside) if streams else 0.0
         jumps = jumping_lines(inside, traffic, second, caches[0].line)
         nest = NestAnalysis(
@@ -161,21 +163,14 @@ def analyse(tree: LoopTree, target: Target, threads: int, plan: Plan | None = No
             pieces,
             together,
             bursts,
-            windows,
+            waits,
+            reach,
             followed,
             jumps,
         )
         nests.append(nest)
     points = {name: s.asked for name, s in counted.stages.items()}
     return Analysis(tuple(nests), caches, touched, points)
-
-
-def may_bring_windows(counted: Levels, stage: StageLevels) -> bool:
-    """Says whether there is a place for hints that bring near weights of windows, which were packed once and come from afar."""
-    producers, plans = counted.tree.program.producers, counted.plan.stages
-    hinted = [hint.tensor for hint in stage.loops.hints.of(PrefetchNext) if hint.tensor in producers]
-    several = len(stage.definition.reduction) > 1
-    return several and any(plans[producers[tensor].name].prepared for tensor in hinted)
 
 
 def members(counted: Levels, stage: StageLevels) -> list[StageLevels]:
@@ -204,16 +199,6 @@ def is_product(counted: Levels, stage: Stage) -> bool:
 def deepest(counted: Levels, stage: StageLevels) -> int:
     """The innermost level inside of which other stages run; 0 without any."""
     return max((n for n in range(1, len(stage.loops.loops) + 1) if counted.attached(stage, n)), default=0)
-
-
-def brings_near(counted: Levels, stages: list[StageLevels]) -> Value:
-    """Returns above 0 where operands are brought near by some stages. A loop of one trip has no next one to bring them for."""
-    total: Value = 0.0
-    for s in stages:
-        for hint in s.loops.hints.of(PrefetchNext):
-            trips = real(counted.tree.owner(hint.loop).loop(hint.loop).extent)
-            total = total + real(hint.asked) * np.minimum(trips - 1.0, 1.0)
-    return total
 
 
 def streamed_edges(stages: list[StageLevels], traffic: NestTraffic) -> Value:
