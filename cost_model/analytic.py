@@ -200,7 +200,8 @@ def _together(nest: NestAnalysis, terms: list[Value], writing: Value, keeps_up: 
     hinted = _norm(terms, NORM_NEAR)
     if nest.on_matrix:
         hinted = np.where(nest.reach > 0.0, hinted, _norm(terms, NORM_NEAR_TILES))
-    return np.where(nest.near > 0.0, hinted, _unhinted(nest, terms, keeps_up))
+    near = nest.constants if (nest.bursts or nest.waits) and not keeps_up else nest.near
+    return np.where(near > 0.0, hinted, _unhinted(nest, terms, keeps_up))
 
 
 def _unhinted(nest: NestAnalysis, terms: list[Value], keeps_up: bool) -> Value:

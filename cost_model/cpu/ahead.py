@@ -73,11 +73,14 @@ def _bytes_asked(stage: StageLevels, hint: PrefetchAhead) -> Value:
     return trips * bytes_of_a_trip(stage, hint.loop, hint.tensor) * np.minimum(real(hint.distance), 1.0)
 
 
-def brings_near(counted: Levels, stages: list[StageLevels]) -> Value:
-    """Returns above 0 where operands are brought near by some stages. A loop of one trip has no next one to bring them for."""
+def brings_near(counted: Levels, stages: list[StageLevels], constants: bool = False) -> Value:
+    """Returns above 0 where operands are brought near by some stages, or, of `constants`, such that were packed once. A loop of
+    one trip has no next one to bring them for."""
     total: Value = 0.0
     for s in stages:
         for hint in s.loops.hints.of(PrefetchNext):
+            if constants and not _is_prepared(counted, hint.tensor):
+                continue
             trips = real(counted.tree.owner(hint.loop).loop(hint.loop).extent)
             total = total + real(hint.asked) * np.minimum(trips - 1.0, 1.0)
     return total
@@ -107,13 +110,18 @@ def bytes_of_a_block(stage: StageLevels, hint: PrefetchNext) -> Value:
 def waits_for_constants(counted: Levels, stages: list[StageLevels]) -> bool:
     """Says whether some stages wait for what was packed once and comes from afar, where nothing brings it near and the last
     cache is slow: a matrix unit for its tiles, windows for their weights where there is a place for hints."""
-    producers, plans = counted.tree.program.producers, counted.plan.stages
     for s in stages:
         hinted = {hint.tensor for hint in s.loops.hints.of(PrefetchNext)} if len(s.definition.reduction) > 1 else set()
         read = {r.tensor for r in s.definition.reads()} if s.loops.tensorized is not None else set()
-        if any(name in producers and plans[producers[name].name].prepared for name in hinted | read):
+        if any(_is_prepared(counted, tensor) for tensor in hinted | read):
             return True
     return False
+
+
+def _is_prepared(counted: Levels, tensor: str) -> bool:
+    """Says whether a tensor is a constant that was packed once."""
+    producer = counted.tree.program.producers.get(tensor)
+    return producer is not None and counted.plan.stages[producer.name].prepared
 
 
 def slower_asked(target: Target, ceilings: Ceilings) -> float:

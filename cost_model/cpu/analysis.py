@@ -60,10 +60,10 @@ class NestAnalysis:
     enters the last cache, what stages that pack it read, while nothing else goes on. `pieces`: of memory, into which threads
     cut what they write. `together`: bytes that enter the second cache of what all threads read at the same time. `bursts`: an
     operand is read anew in each trip of a loop around many tiles, and by the first of them alone from far away. `waits`: so
-    are constants of a matrix unit and of windows, if the last cache is slow. `reach`: above 0 where tiles that hints bring near
-    have a place in the first cache. `followed`: bytes asked for of constants that were packed in the order in which a nest
-    reads them that streams. `jumps`: lines from beyond the second cache of rows of a product whose points lie far apart along
-    the depth.
+    are constants of a matrix unit and of windows, if the last cache is slow. `constants`: as `near`, of what was packed once.
+    `reach`: above 0 where tiles that hints bring near have a place in the first cache. `followed`: bytes asked for of constants
+    that were packed in the order in which a nest reads them that streams. `jumps`: lines from beyond the second cache of rows
+    of a product whose points lie far apart along the depth.
     """
 
     root: StageLevels
@@ -88,6 +88,7 @@ class NestAnalysis:
     together: Value = 0.0
     bursts: bool = False
     waits: bool = False
+    constants: Value = 0.0
     reach: Value = 0.0
     followed: Value = 0.0
     jumps: Value = 0.0
@@ -137,6 +138,7 @@ def analyse(tree: LoopTree, target: Target, threads: int, plan: Plan | None = No
         rows, streams = root.trips[deepest(counted, root)], not any(is_anchor(s.definition) for s in inside)
         late = traffic.late * (1.0 - survives(touched / (caches[second].bytes * used)))
         near, edges = brings_near(counted, inside), streamed_edges(inside, traffic)
+        constants = brings_near(counted, inside, constants=True)
         broken = broken_lines(inside, traffic, caches[0].line)
         about = (root, trips, used, balance, work, moved, traffic)
         packed = _moved(traffic, len(caches) - 1, caches, used, touched, packed_tensors(inside)).read
@@ -164,6 +166,7 @@ def analyse(tree: LoopTree, target: Target, threads: int, plan: Plan | None = No
             together,
             bursts,
             waits,
+            constants,
             reach,
             followed,
             jumps,
