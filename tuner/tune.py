@@ -99,7 +99,7 @@ def tune(
 
     Raises:
         BudgetError, ArgumentError, TargetError, TemplateError, DatabaseError, MissingExtra: before anything is measured.
-        SearchFailed: all candidates of all tasks failed.
+        SearchFailed: all candidates that were tried failed.
     """
     preset, told = effort_named(effort), Callbacks.of(callbacks, on_trial, on_best)
     _check(seed, template)
@@ -186,7 +186,7 @@ def _whole(given: Sequence[Program | Model], kernels: Sequence[Program], counts:
 
 
 def search(lanes: Sequence[TaskLane], runner: Runner, budget: Budget, effort: Effort) -> TuneResult:
-    """Runs sessions to their end: explore, then compare the leaders of each. Raises SearchFailed when nothing ever ran."""
+    """Runs sessions to their end: explore, then compare the leaders of each. Raises SearchFailed when all candidates failed."""
     finished = interrupted = False
     for lane in lanes:
         problem = lane.session.problem
@@ -210,8 +210,11 @@ def search(lanes: Sequence[TaskLane], runner: Runner, budget: Budget, effort: Ef
             lane.watcher.end()
             lane.callbacks.close()
     results = results_of(lanes, interrupted=interrupted)
-    if all(task.best is None for task in results) and not interrupted:
-        raise search_failed(lanes[0].session.problem.title, results[0].records, lanes[0].session.database.path)
+    # time may be over before a candidate is measured
+    tried = next(((lane.session, task) for lane, task in zip(lanes, results, strict=True) if task.records), None)
+    if tried and all(task.best is None for task in results) and not interrupted:
+        session, task = tried
+        raise search_failed(session.problem.title, task.records, session.database.path)
     return TuneResult(results)
 
 

@@ -9,9 +9,9 @@
 All lines that one trip of the outer loop reads are shared out evenly among the trips of the loops inside, windows among them,
 so that memory works while the arithmetic units do. They come into the first cache where they fit there beside what is in use,
 else into the second (16x4096 times 4096x4096, Sapphire Rapids, 128 KiB of a panel at a time: 2.3 ms with the first, 2.1 with
-the second). A hint has no effect on values, so an address beyond the tensor is
-no fault; but it takes its time (the same product with 4096 rows of 64 bytes at a time, EPYC Zen 5, one thread: 8.2 ms without
-hints, 12.8 where all of them lay beyond the end). So a loop of one trip asks for nothing.
+the second). A hint has no effect on values, so an address beyond the tensor is no fault; but it takes its time (4096 rows of 64
+bytes of the same product at a time, EPYC Zen 5, one thread: 8.2 ms without hints, 12.8 where all of them lay beyond the end).
+So a loop of one trip asks for nothing.
 """
 
 from __future__ import annotations

@@ -289,6 +289,12 @@ def test_a_time_budget_ends_the_search(tmp_path: Path) -> None:
     assert not result.interrupted
 
 
+def test_time_that_ends_before_the_first_trial_is_no_failure(tmp_path: Path) -> None:
+    result = run(tmp_path / "a.db", trials=None, seconds=1e-9)
+    assert result.best is None and not result.records and not result.interrupted
+    assert searched(run(tmp_path / "a.db", trials=3))
+
+
 def test_when_all_fail_the_three_commonest_reasons_are_told(tmp_path: Path) -> None:
     with pytest.raises(SearchFailed, match="none of the 40 candidates") as caught:
         run(tmp_path / "a.db", runner=Failing(SPACE.table))

@@ -314,16 +314,18 @@ class _Tiling:
 
     def _pack_weights(self, columns: LoopHandle) -> None:
         """Packs the weights: once and for all, or in a nest of its own. What comes from afar lies in the order of reading."""
-        for weights in self.window.all_weights:
-            self._pack(weights, columns)
+        afar = [made for weights in self.window.all_weights if (made := self._pack(weights)) is not None]
+        if afar and not self.lines_outside:
+            self._bring(afar, columns)
 
-    def _pack(self, weights: Read, columns: LoopHandle) -> None:
+    def _pack(self, weights: Read) -> str | None:
+        """Packs a tensor of weights. Returns the copy if it comes from afar."""
         s, window = self.s, self.window
         dimension = plain_dimension(weights, window.vector)
         assert dimension is not None
         constant = weights.tensor in constant_tensors(s.program)
         if not constant and element_stride(s.program, weights, window.vector) == 1:
-            return
+            return None
         made = s.copy(weights.tensor, self.anchor)
         others = [n for n in range(len(made.loops)) if n != dimension]
         afar = prod(s.program.tensors[weights.tensor].shape) >= BEYOND
@@ -337,18 +339,19 @@ class _Tiling:
             s.parallel(pieces[0])
         s.unroll(pieces[1])
         s.vectorize(pieces[2])
-        if afar and not self.lines_outside:
-            self._bring(made, weights.tensor, dimension, columns)
+        return made.name if afar else None
 
-    def _bring(self, made: StageHandle, weights: str, dimension: int, columns: LoopHandle) -> None:
+    def _bring(self, copies: Sequence[str], columns: LoopHandle) -> None:
         """Asks for the weights of the next block of columns while lines of this one are computed, if both have a place in the
         second cache."""
-        s, tensor = self.s, self.s.program.tensors[weights]
-        column = prod(tensor.shape) // tensor.shape[dimension] * tensor.dtype.bytes
-        block = column * self.columns * self.vectors * self.lanes
+        s, extent = self.s, self.definition.axis(self.window.vector).extent
+        tensors = [s.program.tensors[weights.tensor] for weights in self.window.all_weights]
+        column = sum(prod(tensor.shape) * tensor.dtype.bytes for tensor in tensors) // extent
         asked = s.flag(f"{self.anchor}.bring")
+        block = column * self.columns * self.vectors * self.lanes
         s.require(2 * asked * block <= s.target("l2"), "what is asked for has a place in the second cache")
-        s.bring(self.anchor, made.name, columns, asked)
+        for copy in copies:
+            s.bring(self.anchor, copy, columns, asked)
 
     def _piece(self, stage: StageHandle) -> None:
         """Writes the piece of the data that a block of lines needs, in vectors."""

@@ -89,8 +89,10 @@ def test_status_and_check(cluster: Cluster) -> None:
     with cluster.runner(SLEEPER) as runner:
         one(runner, sleep_job(1))
         time.sleep(3.5)
-        (status,) = ask_cluster("status", ConnectRequest(cluster.ray.address, HOST, 1))
-        assert sum(host.done for host in status.hosts) == 1 and status.target == HOST
+        # Of a run whose bridge was killed the board may still hang there.
+        found = ask_cluster("status", ConnectRequest(cluster.ray.address, HOST, 1))
+        (status,) = [one for one in found if sum(host.done for host in one.hosts) == 1]
+        assert status.target == HOST
     nodes = ask_cluster("check", ConnectRequest(cluster.ray.address, HOST, 1))
     assert sorted(facts.processors for facts in nodes) == [0.0, 2.0]
     assert all(facts.problem == "" and facts.missing == () for facts in nodes)
