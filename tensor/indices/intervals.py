@@ -7,7 +7,7 @@ lies in [1, 56], which neither i nor r alone can say.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import gcd
 
@@ -139,19 +139,40 @@ def _narrowed(form: Affine, found: Interval, bounds: Bounds, facts: tuple[tuple[
 def _with_quotients(form: Affine, found: Interval, bounds: Bounds, facts: FormFacts) -> Interval:
     """Narrows `found` by what facts say of the form without one of its quotients: x - d + 1 <= d * (x // d) <= x.
 
-    4 * a + b // 4, where 16 * a + b < 40: four times that is at most 16 * a + b, so it is at most 9.
+    4 * a + b // 4, where 16 * a + b < 40: four times that is at most 16 * a + b, so it is at most 9. And 8 * a + b // 4 * 2 + c
+    is at most 18 + c: twice as much as before, and something else.
     """
     low, high = found
     for atom, times in form.terms:
         divided = quotient_of(atom)
         if divided is None or not divided[0].is_linear:
             continue
-        inner, divisor = divided
-        whole = form.plus(Affine(((atom, 1),), 0), -times).times(divisor).plus(inner, times)
-        least, most = interval_of_form(whole, bounds, facts)
-        less, more = (0, times * (divisor - 1)) if times > 0 else (-times * (divisor - 1), 0)
-        low, high = max(low, -((more - least) // divisor)), min(high, (most + less) // divisor)
+        for part, unit in _parts_with(form, atom, times):
+            least, most = _part_with_quotient(part, atom, divided, bounds, facts)
+            a, b = interval_of_form(form.plus(part, -unit), bounds, facts) if part != form else (0, 0)
+            low, high = max(low, unit * least + a), min(high, unit * most + b)
     return low, high
+
+
+def _parts_with(form: Affine, atom: Expr, times: int) -> Iterator[tuple[Affine, int]]:
+    """The form itself, and, if it is more than that, what is as many times in it as a quotient is, with that number."""
+    yield form, 1
+    unit = abs(times)
+    shared = tuple((one, count // unit) for one, count in form.terms if count % unit == 0)
+    if unit > 1 and len(shared) > 1:
+        yield Affine(shared, 0), unit
+
+
+def _part_with_quotient(
+    part: Affine, atom: Expr, divided: tuple[Affine, int], bounds: Bounds, facts: FormFacts
+) -> Interval:
+    """The interval of a form that has a quotient x // d, by that of d times as much with x in the quotient's place."""
+    inner, divisor = divided
+    times = part.coefficient(atom)
+    whole = part.plus(Affine(((atom, 1),), 0), -times).times(divisor).plus(inner, times)
+    least, most = interval_of_form(whole, bounds, facts)
+    less, more = (0, times * (divisor - 1)) if times > 0 else (-times * (divisor - 1), 0)
+    return -((more - least) // divisor), (most + less) // divisor
 
 
 def _atom_interval(expr: Expr, bounds: Bounds, facts: FormFacts) -> Interval:

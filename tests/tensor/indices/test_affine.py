@@ -196,6 +196,7 @@ def test_a_guard_on_a_sum_tells_of_its_quotients() -> None:
     inside = Known(bounds).assume(i * 16 + j < 40)
     assert inside is not None and inside.interval(i * 4 + j // 4 + k) == (0, 11)
     assert inside.interval(-(i * 4) - j // 4) == (-9, 0)
+    assert inside.interval(i * 8 + j // 4 * 2 + k) == (0, 20)  # as of strides of two
     inside = Known(bounds).assume(i * 16 + j >= 20)
     assert inside is not None and inside.interval(i * 4 + j // 4) == (5, 11)
 
