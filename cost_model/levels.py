@@ -97,6 +97,11 @@ class Levels:
         names = self.tree.attached.get((stage.name, stage.loops.loops[level - 1].name), ())
         return tuple(self.stages[name] for name in names if name in self.stages)
 
+    def is_prepared(self, tensor: str) -> bool:
+        """Says whether a tensor is made once, of constants alone."""
+        producer = self.tree.program.producers.get(tensor)
+        return producer is not None and self.plan.stages[producer.name].prepared
+
     def below(self, inner: str, axis: str, sizes: AxisSizes) -> Value:
         """The size of an attached stage's axis, from the sizes of the stage around it at some level."""
         box = self.boxes[inner][axis]

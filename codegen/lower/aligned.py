@@ -148,8 +148,7 @@ def _moves(
     lowering: LoopLowering, view: View, axis: str, start: Expr, at: Callable[[View], tuple[Buffer, tuple[Expr, ...]]]
 ) -> bool:
     """Says whether neighbours along an axis are neighbours in memory."""
-    place = view.places[lowering.stage.stage, axis]
-    later = view.moved(lowering.stage.stage, axis, AxisRange(plus(place.position, number(1)), place.size))
+    later = view.shifted(lowering.stage.stage, axis, number(1))
     return known(minus(_linear(*at(later)), start)) == 1
 
 

@@ -23,12 +23,12 @@ from math import prod
 from ...schedules.hints import PrefetchAhead as PrefetchHint
 from ...schedules.loops import WRITTEN_OUT, Loop, LoopKind, StageLoops
 from ...schedules.plan.storage import LINE
-from ...tensor.expr import Expr, Read, Var, reads, variables
+from ...tensor.expr import Read, Var, reads, variables
 from ...tensor.indices.affine import Affine, affine
-from ..ir.index import known, number, plus, times
+from ..ir.index import known, number, times
 from ..ir.loop_ir import For, Prefetch, Scope, Statement
 from .body import StageBody
-from .view import AxisRange, Names, View, fixed
+from .view import Names, View, fixed
 
 NEAR, LATER = 3, 2  # localities: the first cache, the second
 SOON = 2048  # bytes of one tensor
@@ -92,9 +92,7 @@ def leading(accesses: list[Read]) -> list[Read]:
 
 
 def _ahead(view: View, stage: StageLoops, loop: Loop, distance: int) -> View:
-    place = view.places[stage.stage, loop.axis]
-    position = plus(place.position, times(number(fixed(loop.stride)), distance))
-    return view.moved(stage.stage, loop.axis, AxisRange(position, place.size))
+    return view.shifted(stage.stage, loop.axis, times(number(fixed(loop.stride)), distance))
 
 
 def _locality(body: StageBody, tile: list[Loop], tensor: str, distance: int) -> int:
@@ -114,9 +112,7 @@ def _hints(
         together = max(LINE // (fixed(loop.stride) * step), 1) if step > 0 else 1
         count = -(-fixed(loop.extent) // together)
         variable = names.variable(loop.name, count)
-        place = view.places[stage.stage, loop.axis]
-        position: Expr = plus(place.position, times(variable, together * fixed(loop.stride)))
-        view = view.moved(stage.stage, loop.axis, AxisRange(position, place.size))
+        view = view.shifted(stage.stage, loop.axis, times(variable, together * fixed(loop.stride)))
         opened.append((variable, count))
     found = body.at(stage, read, view)
     assert isinstance(found, Read)
@@ -128,9 +124,7 @@ def _hints(
 
 def apart(body: StageBody, stage: StageLoops, read: Read, axis: str, view: View) -> int:
     """Elements between neighbours along the axis, 0 where they do not lie in one row."""
-    place = view.places[stage.stage, axis]
-    a = body.at(stage, read, view)
-    b = body.at(stage, read, view.moved(stage.stage, axis, AxisRange(plus(place.position, number(1)), place.size)))
+    a, b = body.at(stage, read, view), body.at(stage, read, view.shifted(stage.stage, axis, number(1)))
     assert isinstance(a, Read) and isinstance(b, Read)
     further = affine(b.indices[-1]).plus(affine(a.indices[-1]).times(-1))
     return 0 if a.indices[:-1] != b.indices[:-1] or further.terms else further.constant

@@ -105,9 +105,7 @@ def _hints(
 def _next_trip(stage: StageLoops, outer: Loop, view: View, axes: Iterable[str], begun: Set[Expr]) -> View:
     """The view at the start of the next trip of the outer loop. `begun`: the variables of what goes along some axes inside of
     it, which are at their first trips then."""
-    place = view.places[stage.stage, outer.axis]
-    further = AxisRange(plus(place.position, number(fixed(outer.stride))), place.size)
-    ahead = view.moved(stage.stage, outer.axis, further)
+    ahead = view.shifted(stage.stage, outer.axis, number(fixed(outer.stride)))
     for axis in axes:
         place = ahead.places[stage.stage, axis]
         position = rewrite(place.position, lambda node: number(0) if node in begun else None)
@@ -126,8 +124,7 @@ def _spread(
         at = names.variable(f"{part.axis}.line", part.count)
         lets.append((at, left if last else modulo(left, part.count, names.bounds)))
         left = left if last else floor_div(left, part.count, names.bounds)
-        place = ahead.places[stage.stage, part.axis]
-        ahead = ahead.moved(stage.stage, part.axis, AxisRange(plus(place.position, times(at, part.step)), place.size))
+        ahead = ahead.shifted(stage.stage, part.axis, times(at, part.step))
     return lets, ahead
 
 
@@ -148,12 +145,17 @@ class LoopInside:
 
 def _inside(body: StageBody, stage: StageLoops, outer: Loop, view: View, read: Read) -> Iterator[LoopInside]:
     """The loops, innermost first, that stand between the outer one and the reduction loop and move a read."""
-    opened = list(view.variables)
-    for name in reversed(opened[opened.index(outer.name) + 1 :]):
+    for name in _opened_inside(view, outer):
         loop = _enclosing(body, stage, name)
         if loop is not None and loop.axis in _axes(read) and fixed(loop.extent) > 1:
             step = _step(body, stage, read, loop.axis, view, fixed(loop.stride))
             yield LoopInside(LineRange(loop.axis, fixed(loop.extent), fixed(loop.stride)), view.variables[name], step)
+
+
+def _opened_inside(view: View, outer: Loop) -> list[str]:
+    """The loops that stand between the outer one and the reduction loop, innermost first."""
+    opened = list(view.variables)
+    return opened[: opened.index(outer.name) : -1]
 
 
 def _run(
@@ -189,11 +191,7 @@ def _blocks(stage: StageLoops, axis: str, view: View) -> dict[Expr, int]:
 
 def _step(body: StageBody, stage: StageLoops, read: Read, axis: str, view: View, points: int = 1) -> int | None:
     """Elements of memory from one point of an axis to one so many further; None where that is no constant."""
-    place = view.places[stage.stage, axis]
-    here = body.at(stage, read, view)
-    there = body.at(
-        stage, read, view.moved(stage.stage, axis, AxisRange(plus(place.position, number(points)), place.size))
-    )
+    here, there = body.at(stage, read, view), body.at(stage, read, view.shifted(stage.stage, axis, number(points)))
     assert isinstance(here, Read) and isinstance(there, Read)
     total, stride = 0, 1
     for a, b, extent in zip(
@@ -246,8 +244,7 @@ def _point(
     """(number of this point of the reduction among all those inside of `outer`, how many there are). `inner`: the point that
     the reduction loop `depth`, of `count` points, has come to in its block."""
     point, points = _from_start(inner, 1, blocks[depth.axis]), count
-    opened = list(view.variables)
-    for name in reversed(opened[opened.index(outer.name) + 1 :]):
+    for name in _opened_inside(view, outer):
         loop, own = _loop(body, name), _enclosing(body, stage, name)
         before = {} if own is None or own.axis == depth.axis else blocks.get(own.axis, {})
         point = plus(times(_from_start(view.variables[name], fixed(loop.stride), before), points), point)

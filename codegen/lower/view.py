@@ -9,7 +9,7 @@ from math import gcd
 from ...schedules.extents import Extent
 from ...tensor.expr import Expr, Op, Var
 from ...tensor.indices.affine import affine
-from ..ir.index import Bounds, number
+from ..ir.index import Bounds, number, plus
 from ..ir.loop_ir import Statement
 
 
@@ -67,6 +67,11 @@ class View:
     def moved(self, stage: str, axis: str, place: AxisRange) -> View:
         """The view with one place changed."""
         return replace(self, places={**self.places, (stage, axis): place})
+
+    def shifted(self, stage: str, axis: str, points: Expr) -> View:
+        """The view with one place so many points further on."""
+        place = self.places[stage, axis]
+        return self.moved(stage, axis, AxisRange(plus(place.position, points), place.size))
 
     def opening(self, loop: str, variable: Expr) -> View:
         """The view inside of one more loop."""

@@ -30,8 +30,9 @@ def bytes_ahead(stages: list[StageLevels]) -> Value:
     return farthest
 
 
-def bytes_of_a_trip(stage: StageLevels, where: str, tensor: str) -> Value:
-    """Says how far in a tensor one trip of a loop moves on: what is written out in it, along the tensor's axes."""
+def bytes_of_a_trip(stage: StageLevels, where: str, tensor: str, whole: bool = False) -> Value:
+    """Says how far in a tensor one trip of a loop moves on: what is written out in it, along the tensor's axes; of the `whole`
+    trip, what loops inside go along, too."""
     definition = stage.definition
     reads = [read for read in definition.reads() if read.tensor == tensor]
     made = [t for t in definition.tensors if t.name == tensor]
@@ -41,7 +42,7 @@ def bytes_of_a_trip(stage: StageLevels, where: str, tensor: str) -> Value:
     inside = stage.loops.loops[stage.loops.position(where) + 1 :]
     points: Value = float(dtype.bytes)
     for loop in inside:
-        if loop.kind in WRITTEN_OUT and loop.axis in moving:
+        if (whole or loop.kind in WRITTEN_OUT) and loop.axis in moving:
             points = points * real(loop.extent)
     return points
 
@@ -57,12 +58,10 @@ def lines_asked(stages: list[StageLevels], line: int) -> Value:
 
 def packed_bytes_asked(counted: Levels, stages: list[StageLevels]) -> Value:
     """Says how many bytes these prefetches ask for of constants that were packed in the order in which they are read."""
-    plans, producers = counted.plan.stages, counted.tree.program.producers
     total: Value = 0.0
     for s in stages:
         for hint in s.loops.hints.of(PrefetchAhead):
-            producer = producers.get(hint.tensor)
-            if producer is not None and plans[producer.name].prepared:
+            if counted.is_prepared(hint.tensor):
                 total = total + _bytes_asked(s, hint)
     return total
 
@@ -79,7 +78,7 @@ def brings_near(counted: Levels, stages: list[StageLevels], constants: bool = Fa
     total: Value = 0.0
     for s in stages:
         for hint in s.loops.hints.of(PrefetchNext):
-            if constants and not _is_prepared(counted, hint.tensor):
+            if constants and not counted.is_prepared(hint.tensor):
                 continue
             trips = real(counted.tree.owner(hint.loop).loop(hint.loop).extent)
             total = total + real(hint.asked) * np.minimum(trips - 1.0, 1.0)
@@ -99,12 +98,8 @@ def tiles_in_reach(stages: list[StageLevels]) -> Value:
 
 def bytes_of_a_block(stage: StageLevels, hint: PrefetchNext) -> Value:
     """Bytes of a tensor that one trip of a loop of a stage reads."""
-    reads = [read for read in stage.definition.reads() if read.tensor == hint.tensor]
-    moving = frozenset[str]().union(*(variables(index) for read in reads for index in read.indices))
-    block: Value = float(reads[0].dtype.bytes * len(reads))
-    for loop in stage.loops.loops[stage.loops.position(hint.loop) + 1 :]:
-        block = block * (real(loop.extent) if loop.axis in moving else 1.0)
-    return block
+    reads = sum(read.tensor == hint.tensor for read in stage.definition.reads())
+    return reads * bytes_of_a_trip(stage, hint.loop, hint.tensor, whole=True)
 
 
 def waits_for_constants(counted: Levels, stages: list[StageLevels]) -> bool:
@@ -113,15 +108,9 @@ def waits_for_constants(counted: Levels, stages: list[StageLevels]) -> bool:
     for s in stages:
         hinted = {hint.tensor for hint in s.loops.hints.of(PrefetchNext)} if len(s.definition.reduction) > 1 else set()
         read = {r.tensor for r in s.definition.reads()} if s.loops.tensorized is not None else set()
-        if any(_is_prepared(counted, tensor) for tensor in hinted | read):
+        if any(counted.is_prepared(tensor) for tensor in hinted | read):
             return True
     return False
-
-
-def _is_prepared(counted: Levels, tensor: str) -> bool:
-    """Says whether a tensor is a constant that was packed once."""
-    producer = counted.tree.program.producers.get(tensor)
-    return producer is not None and counted.plan.stages[producer.name].prepared
 
 
 def slower_asked(target: Target, ceilings: Ceilings) -> float:

@@ -194,9 +194,7 @@ def is_product(counted: Levels, stage: Stage) -> bool:
     """
     if not is_anchor(stage) or len(stage.reduction) != 1:
         return False
-    producers, plans = counted.tree.program.producers, counted.plan.stages
-    made = [producers[read.tensor].name for read in stage.reads() if read.tensor in producers]
-    return any(plans[name].prepared for name in made)
+    return any(counted.is_prepared(read.tensor) for read in stage.reads())
 
 
 def deepest(counted: Levels, stage: StageLevels) -> int:

@@ -149,7 +149,7 @@ def _with_quotients(form: Affine, found: Interval, bounds: Bounds, facts: FormFa
             continue
         for part, unit in _parts_with(form, atom, times):
             least, most = _part_with_quotient(part, atom, divided, bounds, facts)
-            a, b = interval_of_form(form.plus(part, -unit), bounds, facts) if part != form else (0, 0)
+            a, b = interval_of_form(form.plus(part, -unit), bounds, facts)
             low, high = max(low, unit * least + a), min(high, unit * most + b)
     return low, high
 

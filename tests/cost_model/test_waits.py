@@ -38,9 +38,9 @@ def scheduled(program: Program, words: tuple[str, ...], **numbers: int) -> LoopT
     return sketch.apply(task.body, MATRIX_TARGET, named)
 
 
-def tiles(constant: bool = True, **numbers: int) -> LoopTree:
+def tiles(**numbers: int) -> LoopTree:
     """A product in blocks of 2 x 2 tiles, the second operand a constant."""
-    program = ops.matmul(128, 768, 768, constants=("B",) if constant else ())
+    program = ops.matmul(128, 768, 768, constants=("B",))
     return scheduled(program, TILES, rows=2, columns=2, row_blocks=1, column_blocks=2, **numbers)
 
 

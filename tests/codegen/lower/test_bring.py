@@ -106,7 +106,7 @@ def test_every_line_of_what_is_packed_once_and_few_beyond(constant: str, panels:
     panel = shape[1] * shape[2] // LINE
     assert shape == (panels, shape[1], width)
     assert {name for name, _ in interpreter.hints} == {"copy0"}
-    asked = [((at[0] * shape[1] + at[1]) * shape[2] + at[2]) / LINE for _, at in interpreter.hints]
+    asked = [np.dot(at, strides_of(shape)) / LINE for _, at in interpreter.hints]
     wanted = set(range(panel, panels * panel))
     assert wanted <= set(asked)
     assert max(asked) <= (panels + 1) * panel + panel // 10

@@ -88,12 +88,8 @@ ANY_ZERO = frozenset((
 ))  # fmt: skip
 GROWING = {"gelu": 2, "gelu_tanh": 3}  # where x is far below 0 the relative error grows with a power of x
 SMALL_FACTOR = frozenset(("silu", "mish", "gelu", "gelu_tanh"))  # x times what may be subnormal
-VANISHING = {
-    "exp": 0,
-    "softplus": 0,
-    "log_sigmoid": 0,
-    "mish": 1,
-}  # powers of e, times a power of x, are 0 below normal ones
+# Powers of e, times this power of x, are 0 below the least normal one.
+VANISHING = {"exp": 0, "softplus": 0, "log_sigmoid": 0, "mish": 1}
 
 
 def arguments(dtype: str) -> Array:
