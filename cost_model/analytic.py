@@ -90,11 +90,6 @@ LINE = 64.0  # bytes of a line of every cache that was measured
 SOON = 2048.0  # bytes ahead up to which hints are for the first cache (codegen/lower/prefetch.py)
 AHEAD = 2048.0  # bytes that hints of a stream look ahead until they hide it all
 UNASKED = 16384.0  # bytes of a row up to which the next one is on its way while this one is worked on
-# Of tiles few instructions are in flight: products and loads add up, and what lies in the second cache comes slower than to
-# vectors. 2,900 candidates of eight programs (Sapphire Rapids): sums of 2 x 3 and 3 x 2 tiles, whose operands are loaded anew
-# for most products, took 1.2 to 1.4 times as long as those of 2 x 2; and blocks of the depth whose operands fit in the first
-# cache are among the best.
-TILE_TRAFFIC = 1.6
 NORM_PORTS = 2.0  # of arithmetic and loads in one core, where it was not measured
 APART_PORTS = 4.0  # the same of a core where neither waits for the other, as on an EPYC 9004
 CALL = 1e-8  # seconds of a call in which nothing is done: no prediction is less
@@ -153,8 +148,6 @@ def _nest_seconds(nest: NestAnalysis, analysis: Analysis, target: Target, thread
         computing = computing + (_norm([seconds, storing]) if streams else seconds)
     computing = computing + nest.asked * HINT / (clock * threads)
     *near, far = memory_seconds(nest, analysis, target, threads, ceilings)
-    if near and nest.on_matrix:
-        near[0] = TILE_TRAFFIC * near[0]
     late, walk = visit_seconds(ceilings)
     if nest.streams:
         far = far + (nest.late * late + nest.traffic.walks * walk) / threads
