@@ -106,6 +106,10 @@ PIECE = 2e-8
 # of Zen 3: both threads read all columns, 4.00 ms; each has its own, 3.19; without this they are predicted alike. The size was
 # fitted to the ranks of 2,000 candidates of 100 kernels of models.
 TOGETHER = 8e-12
+# Seconds of a byte of what one nest hands to another that comes from another core's second cache, where the last cache is slow:
+# at 12 to 27 GB/s, from the own caches at 105 and more (two threads of a Granite Rapids, 128 KB to 1 MB). 196x960 times 960x128
+# there: both threads read all words of rows that both have packed, 195 us; each has packed its own, 100.
+ELSEWHERE = 1e-10
 SMALL = 6000.0  # instructions of a nest up to which the code generator starts no threads for it
 
 
@@ -158,13 +162,16 @@ def _nest_seconds(nest: NestAnalysis, analysis: Analysis, target: Target, thread
     far = far - waiting
     terms = [computing, *near[:-1], near[-1] + far] if near else [computing, far]
     terms.append(nest.traffic.collisions * COLLISION / (clock * threads))
-    total = _together(nest, terms, storing + nest.moved[-1].written * written, keeps_up(target, threads, ceilings))
+    fast = keeps_up(target, threads, ceilings)
+    total = _together(nest, terms, storing + nest.moved[-1].written * written, fast)
     total = total + nest.jumps * late / threads
     total = total + waiting + (nest.edges * again_seconds(target, ceilings) + nest.broken * BROKEN) / threads
     if threads == 1:
         return total * nest.balance
     started = np.where(nest.trips > 1.0, REGION, 0.0) + nest.pieces * PIECE / threads
     started = started + nest.together * TOGETHER / threads
+    if not fast:
+        started = started + nest.elsewhere * ELSEWHERE
     instructions = sum((work.instructions for _, work in nest.work), 0.0)
     return np.where(instructions < SMALL, total * threads, total * nest.balance + started)
 

@@ -18,6 +18,7 @@ that is visited again after more pages than a core follows at a time, of all ten
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -158,20 +159,26 @@ class TrafficWalk:
     def boxes(self, stage: StageLevels, level: int) -> dict[str, Box]:
         """Tensor -> what one run of a level touches, with all stages attached in it or in the loop that opens it."""
         found: dict[str, Box] = {}
-        self._collect(stage, stage.sizes[level], level, found)
-        return found
-
-    def _collect(self, stage: StageLevels, sizes: AxisSizes, level: int, found: dict[str, Box]) -> None:
-        for access in accesses_at(stage, level):
+        for access, sizes in self.accesses(stage, level):
             box = self._box(access, sizes)
             old = found.get(access.tensor)
             if old is None:
                 found[access.tensor] = box
             elif old is not box:
                 found[access.tensor] = _union(old, box)
+        return found
+
+    def accesses(self, stage: StageLevels, level: int) -> Iterator[tuple[Access, AxisSizes]]:
+        """The accesses of one run of a level, with all stages attached in it or in the loop that opens it, and the points of
+        the axes that the run covers."""
+        yield from self._accesses(stage, stage.sizes[level], level)
+
+    def _accesses(self, stage: StageLevels, sizes: AxisSizes, level: int) -> Iterator[tuple[Access, AxisSizes]]:
+        for access in accesses_at(stage, level):
+            yield access, sizes
         for opened in range(max(level, 1), len(stage.loops.loops) + 1):
             for inner in self.levels.attached(stage, opened):
-                self._collect(inner, self._sizes_below(inner, sizes), 0, found)
+                yield from self._accesses(inner, self._sizes_below(inner, sizes), 0)
 
     def _sizes_below(self, inner: StageLevels, sizes: AxisSizes) -> AxisSizes:
         """Works as Levels.below, remembered axis by axis so that what did not change keeps its identity."""

@@ -21,7 +21,7 @@ from ..levels import Levels, StageLevels, levels
 from ..populations import one_plan
 from ..traffic import NestTraffic, TrafficWalk, survives
 from .ahead import brings_near, bytes_ahead, lines_asked, packed_bytes_asked, tiles_in_reach, waits_for_constants
-from .balance import largest_share, parallel_depth, pieces_written, read_by_all
+from .balance import handed_over, largest_share, parallel_depth, pieces_written, read_by_all
 from .counts import InstructionCounts
 from .matrix import work_of
 
@@ -63,7 +63,8 @@ class NestAnalysis:
     are constants of a matrix unit and of windows, if the last cache is slow. `constants`: as `near`, of what was packed once.
     `reach`: above 0 where tiles that hints bring near have a place in the first cache. `followed`: bytes asked for of constants
     that were packed in the order in which a nest reads them that streams. `jumps`: lines from beyond the second cache of rows
-    of a product whose points lie far apart along the depth.
+    of a product whose points lie far apart along the depth. `elsewhere`: bytes of what nests make
+    for each other that a thread reads or writes in the second cache of another core.
     """
 
     root: StageLevels
@@ -92,6 +93,7 @@ class NestAnalysis:
     reach: Value = 0.0
     followed: Value = 0.0
     jumps: Value = 0.0
+    elsewhere: Value = 0.0
 
     @property
     def on_matrix(self) -> bool:
@@ -127,6 +129,7 @@ def analyse(tree: LoopTree, target: Target, threads: int, plan: Plan | None = No
             largest[tensor] = np.maximum(largest[tensor], box.moved) if tensor in largest else box.moved
     touched = sum(largest.values(), 0.0)
     second = min(1, len(caches) - 1)
+    made = {t.name for root in counted.roots for t in root.definition.tensors}.difference(tree.program.outputs)
     nests = []
     for root, (trips, used, traffic) in zip(counted.roots, begun, strict=True):
         balance = largest_share(root, np.ceil(trips / used)) * float(threads)
@@ -145,6 +148,7 @@ def analyse(tree: LoopTree, target: Target, threads: int, plan: Plan | None = No
         asked = lines_asked(inside, caches[0].line)
         pieces = pieces_written(root, threads)
         together = read_by_all(root, threads, walk, traffic, second)
+        elsewhere = handed_over(root, threads, walk, made)
         bursts = any(is_product(counted, s.definition) for s in inside)
         waits, reach = waits_for_constants(counted, inside), tiles_in_reach(inside)
         followed = packed_bytes_asked(counted, inside) if streams else 0.0
@@ -170,6 +174,7 @@ def analyse(tree: LoopTree, target: Target, threads: int, plan: Plan | None = No
             reach,
             followed,
             jumps,
+            elsewhere,
         )
         nests.append(nest)
     points = {name: s.asked for name, s in counted.stages.items()}

@@ -6,7 +6,7 @@ Threads take the trips of all parallel loops together in order, as many each. Th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from itertools import takewhile
 from typing import Any
 
@@ -17,6 +17,7 @@ from ..footprint import Value, real
 from ..levels import PARALLEL, StageLevels
 from ..traffic import NestTraffic, TrafficWalk
 
+HELD = 0.5  # of a cache, up to which it holds what its core has written when another one reads it
 WHOLE = 0.75  # of a tensor, from which on a share of a nest counts as reading it whole
 
 
@@ -65,6 +66,23 @@ def read_by_all(root: StageLevels, threads: int, walk: TrafficWalk, traffic: Nes
     for (tensor, leaves), moved in traffic.moved.items():
         if not leaves and (tensor, True) not in traffic.moved:
             total = total + np.where(inside[tensor] > WHOLE * traffic.boxes[tensor].moved, moved[number], 0.0)
+    return total
+
+
+def handed_over(root: StageLevels, threads: int, walk: TrafficWalk, made: Container[str]) -> Value:
+    """Bytes of tensors `made` by nests for each other which a thread reads or writes in what is another thread's part of them,
+    if each has as much of the outermost dimension: they come from the second cache of another core, or go there when they are
+    read. Tensors that those caches do not hold have none: they come from further out anyway."""
+    total: Value = 0.0
+    line, near = walk.caches[0].line, threads * walk.caches[min(1, len(walk.caches) - 1)].bytes * HELD
+    for level, divides in _dividing(root, threads):
+        here: Value = 0.0
+        for access, sizes in walk.accesses(root, level):
+            if access.tensor in made and access.spans:
+                extents, whole = access.extents(sizes), access.moved(list(access.shape), line)
+                part = np.maximum(1.0 - access.shape[0] / (threads * extents[0]), 0.0) * (whole <= near)
+                here = here + part * np.minimum(access.moved(extents, line) * root.trips[level] / threads, whole)
+        total = np.where(divides, here, total)
     return total
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from helpers.modelling.matrix import MATRIX_TARGET
+from tilesmith.cost_model import analytic
 from tilesmith.cost_model.analytic import keeps_up, predict
 from tilesmith.cost_model.cpu.analysis import NestAnalysis, analyse
 from tilesmith.schedules.hints import FITTING
@@ -90,3 +91,23 @@ def test_what_is_packed_in_each_call_is_not_waited_for() -> None:
     program = ops.matmul(128, 768, 768)
     tree = scheduled(program, ("tensorize(", "bring("), rows=2, columns=2, bring=1)
     assert not any(nest.waits for nest in analyse(tree, MATRIX_TARGET, 1).nests)
+
+
+def test_what_is_handed_to_another_core_takes_time_where_the_last_cache_is_slow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Words of rows in a nest of their own, which all threads read: half of them another one has packed."""
+    task = Task.of(ops.matmul(128, 768, 768, constants=("B",)), MATRIX_TARGET, 2)
+    sketch = next(one for one in task.sketches if "rows packed inside = false" in one.text)
+    numbers = {t.name: 2 if t.name.endswith(("rows", "columns", "column_blocks")) else 1 for t in sketch.tunables}
+    tree = sketch.apply(task.body, MATRIX_TARGET, numbers)
+    bytes_elsewhere = sum(float(nest.elsewhere) for nest in analyse(tree, MATRIX_TARGET, 2).nests)
+    assert bytes_elsewhere == 128 * 768 * 3  # half of three parts of two bytes
+
+    def seconds(speeds: Ceilings) -> float:
+        return float(predict(tree, MATRIX_TARGET, 2, replace(speeds, threads=2), 1)[0])
+
+    slow, fast = seconds(SLOW), seconds(FAST)
+    monkeypatch.setattr(analytic, "ELSEWHERE", 0.0)
+    assert slow - seconds(SLOW) == pytest.approx(bytes_elsewhere * 1e-10, rel=0.01)
+    assert fast == seconds(FAST)

@@ -104,3 +104,34 @@ def test_what_all_threads_read_is_what_none_of_them_divides(along: str, shared: 
     names = dict(zip(bytes_of, (t.name for t in body.dynamic_inputs), strict=True))
     assert nest.together == nest.traffic.moved[names[shared], False][1] >= bytes_of[shared]
     assert analyse(sketch.apply(body, TARGET, {}), TARGET, 1).nests[0].together == 0
+
+
+@pytest.mark.parametrize(("made", "read", "elsewhere"), [("i", "i", (0, 0)), ("j", "i", (1, 0)), ("i", "j", (0, 1))])
+def test_what_a_thread_made_of_anothers_rows_is_elsewhere(made: str, read: str, elsewhere: tuple[int, int]) -> None:
+    """Threads that share columns of rows write, or read, half of what they do in rows that the other one reads, or has written.
+
+    A tensor of 8 MB is in no second cache; one thread has all in its own."""
+
+    def handed(rows: int, columns: int, threads: int = 2) -> tuple[float, ...]:
+        body = program(
+            f"input x: f32[{rows}, {columns}]\ny[i: {rows}, j: {columns}] = x[i, j] * 2\n"
+            f"z[i: {rows}, j: {columns}] = y[i, j] + y[i, 0]\nreturn z"
+        )
+
+        def share(s: Schedule) -> None:
+            for name, axis in (("t0", made), ("t1", read)):
+                i, j = s.stage(name).loops
+                loop = i if axis == "i" else j
+                outer, inner = s.split(loop, loop.extent // 2)
+                s.reorder(outer, *((inner, j) if axis == "i" else (i, inner)))
+                s.parallel(outer)
+
+        (sketch,) = trace(share, body)
+        return tuple(float(nest.elsewhere) for nest in analyse(sketch.apply(body, TARGET, {}), TARGET, threads).nests)
+
+    written, fetched = handed(64, 256)
+    half = 64 * 256 * 4 // 4  # of a thread's half of the columns, those in the other one's rows
+    assert written == elsewhere[0] * half
+    assert elsewhere[1] * half <= fetched <= elsewhere[1] * (half + 64 * 64)  # and lines of the first column
+    assert handed(64, 256, threads=1) == (0, 0)
+    assert handed(1024, 2048) == (0, 0)
