@@ -159,8 +159,7 @@ class TrafficWalk:
     def boxes(self, stage: StageLevels, level: int) -> dict[str, Box]:
         """Tensor -> what one run of a level touches, with all stages attached in it or in the loop that opens it."""
         found: dict[str, Box] = {}
-        for access, sizes in self.accesses(stage, level):
-            box = self._box(access, sizes)
+        for access, _, box in self.touched(stage, stage.sizes[level], level):
             old = found.get(access.tensor)
             if old is None:
                 found[access.tensor] = box
@@ -168,17 +167,14 @@ class TrafficWalk:
                 found[access.tensor] = _union(old, box)
         return found
 
-    def accesses(self, stage: StageLevels, level: int) -> Iterator[tuple[Access, AxisSizes]]:
-        """The accesses of one run of a level, with all stages attached in it or in the loop that opens it, and the points of
-        the axes that the run covers."""
-        yield from self._accesses(stage, stage.sizes[level], level)
-
-    def _accesses(self, stage: StageLevels, sizes: AxisSizes, level: int) -> Iterator[tuple[Access, AxisSizes]]:
+    def touched(self, stage: StageLevels, sizes: AxisSizes, level: int) -> Iterator[tuple[Access, AxisSizes, Box]]:
+        """The accesses of one run of a level that covers so many points of the axes, with all stages attached in it or in the
+        loop that opens it: each with the points that it covers, and what it touches."""
         for access in accesses_at(stage, level):
-            yield access, sizes
+            yield access, sizes, self._box(access, sizes)
         for opened in range(max(level, 1), len(stage.loops.loops) + 1):
             for inner in self.levels.attached(stage, opened):
-                yield from self._accesses(inner, self._sizes_below(inner, sizes), 0)
+                yield from self.touched(inner, self._sizes_below(inner, sizes), 0)
 
     def _sizes_below(self, inner: StageLevels, sizes: AxisSizes) -> AxisSizes:
         """Works as Levels.below, remembered axis by axis so that what did not change keeps its identity."""

@@ -63,8 +63,8 @@ class NestAnalysis:
     are constants of a matrix unit and of windows, if the last cache is slow. `constants`: as `near`, of what was packed once.
     `reach`: above 0 where tiles that hints bring near have a place in the first cache. `followed`: bytes asked for of constants
     that were packed in the order in which a nest reads them that streams. `jumps`: lines from beyond the second cache of rows
-    of a product whose points lie far apart along the depth. `elsewhere`: bytes of what nests make
-    for each other that a thread reads or writes in the second cache of another core.
+    of a product whose points lie far apart along the depth. `elsewhere`: bytes of what nests make for each other that a
+    thread reads or writes in the second cache of another core.
     """
 
     root: StageLevels
@@ -148,7 +148,7 @@ def analyse(tree: LoopTree, target: Target, threads: int, plan: Plan | None = No
         asked = lines_asked(inside, caches[0].line)
         pieces = pieces_written(root, threads)
         together = read_by_all(root, threads, walk, traffic, second)
-        elsewhere = handed_over(root, threads, walk, made)
+        elsewhere = handed_over(root, threads, walk, second, made)
         bursts = any(is_product(counted, s.definition) for s in inside)
         waits, reach = waits_for_constants(counted, inside), tiles_in_reach(inside)
         followed = packed_bytes_asked(counted, inside) if streams else 0.0

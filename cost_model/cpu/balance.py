@@ -69,19 +69,19 @@ def read_by_all(root: StageLevels, threads: int, walk: TrafficWalk, traffic: Nes
     return total
 
 
-def handed_over(root: StageLevels, threads: int, walk: TrafficWalk, made: Container[str]) -> Value:
+def handed_over(root: StageLevels, threads: int, walk: TrafficWalk, number: int, made: Container[str]) -> Value:
     """Bytes of tensors `made` by nests for each other which a thread reads or writes in what is another thread's part of them,
-    if each has as much of the outermost dimension: they come from the second cache of another core, or go there when they are
+    if each has as much of the outermost dimension: they come from another core's cache (`number`), or go there when they are
     read. Tensors that those caches do not hold have none: they come from further out anyway."""
     total: Value = 0.0
-    line, near = walk.caches[0].line, threads * walk.caches[min(1, len(walk.caches) - 1)].bytes * HELD
+    room = threads * walk.caches[number].bytes * HELD
     for level, divides in _dividing(root, threads):
         here: Value = 0.0
-        for access, sizes in walk.accesses(root, level):
+        for access, sizes, box in walk.touched(root, root.sizes[level], level):
             if access.tensor in made and access.spans:
-                extents, whole = access.extents(sizes), access.moved(list(access.shape), line)
-                part = np.maximum(1.0 - access.shape[0] / (threads * extents[0]), 0.0) * (whole <= near)
-                here = here + part * np.minimum(access.moved(extents, line) * root.trips[level] / threads, whole)
+                whole = access.moved(list(access.shape), walk.caches[0].line)
+                part = np.maximum(1.0 - access.shape[0] / (threads * access.extents(sizes)[0]), 0.0) * (whole <= room)
+                here = here + part * np.minimum(box.moved * root.trips[level] / threads, whole)
         total = np.where(divides, here, total)
     return total
 

@@ -97,10 +97,8 @@ def test_what_is_handed_to_another_core_takes_time_where_the_last_cache_is_slow(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Words of rows in a nest of their own, which all threads read: half of them another one has packed."""
-    task = Task.of(ops.matmul(128, 768, 768, constants=("B",)), MATRIX_TARGET, 2)
-    sketch = next(one for one in task.sketches if "rows packed inside = false" in one.text)
-    numbers = {t.name: 2 if t.name.endswith(("rows", "columns", "column_blocks")) else 1 for t in sketch.tunables}
-    tree = sketch.apply(task.body, MATRIX_TARGET, numbers)
+    program = ops.matmul(128, 768, 768, constants=("B",))
+    tree = scheduled(program, ("rows packed inside = false",), rows=2, columns=2, column_blocks=2)
     bytes_elsewhere = sum(float(nest.elsewhere) for nest in analyse(tree, MATRIX_TARGET, 2).nests)
     assert bytes_elsewhere == 128 * 768 * 3  # half of three parts of two bytes
 

@@ -110,7 +110,8 @@ def test_what_all_threads_read_is_what_none_of_them_divides(along: str, shared: 
 def test_what_a_thread_made_of_anothers_rows_is_elsewhere(made: str, read: str, elsewhere: tuple[int, int]) -> None:
     """Threads that share columns of rows write, or read, half of what they do in rows that the other one reads, or has written.
 
-    A tensor of 8 MB is in no second cache; one thread has all in its own."""
+    A tensor of 8 MB is in no second cache; one thread has all in its own.
+    """
 
     def handed(rows: int, columns: int, threads: int = 2) -> tuple[float, ...]:
         body = program(
