@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import prod
 
+from .rows import PitchedRows
+
 
 @dataclass(frozen=True, slots=True)
 class BufferSpec:
-    """One argument: the person's name for it, the dtype's name, the shape."""
+    """One argument: the person's name for it, the dtype's name, the shape. `rows`: where its elements do not all lie side by
+    side, as some kernels of a model have it."""
 
     name: str
     dtype: str
     shape: tuple[int, ...]
+    rows: PitchedRows | None = None
 
     @property
     def elements(self) -> int:

@@ -13,21 +13,27 @@ from ..common.kept_files import KeptFiles, key_of
 from ..common.outside import let_through
 from .artifact import Artifact, BufferSpec, Launch
 from .emulator.layout import STRUCTS
+from .rows import ArgumentRows, PitchedRows
 from .stored import from_bytes, to_bytes
 
 _FORMAT = b"artifact 3\n"
-_ARTIFACT = " ".join(f"{kind.__name__}({', '.join(kind.__slots__)})" for kind in (Artifact, BufferSpec, Launch))
+_ARTIFACT = " ".join(
+    f"{kind.__name__}({', '.join(kind.__slots__)})" for kind in (Artifact, BufferSpec, Launch, PitchedRows)
+)
 _COMPILING = ("targets", "tensor", "schedules", "codegen")  # what decides the code of a candidate
 _LAYOUT = f"{_ARTIFACT}\n{STRUCTS}"
 
 
-def artifact_key(program: str, sketch: str, config: str, target: str, threads: int, builder: str) -> str:
-    """64 hexadecimal digits. The arguments are canonical texts; `builder` is codegen.cpu.builder_version().
+def artifact_key(
+    program: str, sketch: str, config: str, target: str, threads: int, rows: ArgumentRows, builder: str
+) -> str:
+    """64 hexadecimal digits. The arguments are canonical texts, and `rows` as `build` takes them; `builder` is
+    codegen.cpu.builder_version().
 
     The code that compiles is part of it, and the fields of an artifact and of what emulated kernels share with the emulator:
     a version with others of them finds nothing of this one.
     """
-    return key_of(program, sketch, config, target, str(threads), builder, _LAYOUT, code_state(*_COMPILING))
+    return key_of(program, sketch, config, target, str(threads), str(rows), builder, _LAYOUT, code_state(*_COMPILING))
 
 
 class ArtifactCache:

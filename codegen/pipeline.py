@@ -9,7 +9,7 @@ EMULATOR. `build` follows it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from math import lcm
@@ -53,6 +53,7 @@ from .passes.whole_copies import whole_copies
 from .passes.whole_ends import whole_ends
 from .passes.whole_ranges import whole_ranges
 from .passes.whole_tiles import whole_tiles
+from .rows import ArgumentRows, PitchedRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ class Steps:
     """Leads from a loop tree to machine code, for one kind of target. The fields stand in the order in which things are
     done."""
 
-    lower: Callable[[LoopTree, Target, str, Plan], LoopProgram]
+    lower: Callable[[LoopTree, Target, str, Plan, Mapping[str, PitchedRows]], LoopProgram]
     program: tuple[Callable[[LoopProgram, PassContext], LoopProgram], ...]  # what comes out is what people are shown
     nest: tuple[Pass, ...]  # what comes out is written as code
     code: Callable[
@@ -170,11 +171,15 @@ def loop_program(
     return loop_ir(loop_tree(program, sketch, config, target), target, threads, kernel_name(program))
 
 
-def loop_ir(tree: LoopTree, target: Target, threads: int = 1, name: str = "kernel") -> LoopProgram:
-    """The loop IR of a loop tree, as people are shown it. ScheduleError: a schedule that has no code yet."""
+def loop_ir(
+    tree: LoopTree, target: Target, threads: int = 1, name: str = "kernel", rows: ArgumentRows = ()
+) -> LoopProgram:
+    """The loop IR of a loop tree, as people are shown it. `rows`: see `build`. ScheduleError: a schedule without code."""
     steps = steps_of(target)
     plan = planned(tree, target)
-    loops = verified(steps.lower(tree, target, name, plan), "after lowering")
+    arguments = [*(tensor.name for tensor in tree.program.dynamic_inputs), *tree.program.outputs]
+    apart = {name: lies for name, lies in zip(arguments, rows, strict=bool(rows)) if lies is not None}
+    loops = verified(steps.lower(tree, target, name, plan, apart), "after lowering")
     return run_passes(loops, steps.program, PassContext(plan, target, threads, tree.program))
 
 
@@ -207,26 +212,33 @@ def build(
     target: Target,
     threads: int,
     texts: bool = False,
+    rows: ArgumentRows = (),
 ) -> Artifact:
     """Compiles a candidate of a program in canonical form.
 
-    `texts`: keep outline, loop IR, LLVM IR and assembly in the artifact. ScheduleError: not a valid candidate.
+    Args:
+        texts: keep outline, loop IR, LLVM IR and assembly in the artifact.
+        rows: of each input, then of each output, where its elements do not lie side by side; none at all: they do.
+
+    ScheduleError: not a valid candidate.
     """
     started, name = time.perf_counter(), kernel_name(program)
     forget_origins()
     tree = loop_tree(program, sketch, config, target)
     show(DebugLevel.OUTLINE, name, lambda: outline(tree))
-    loops = loop_ir(tree, target, threads, name)
+    loops = loop_ir(tree, target, threads, name, rows)
     check_size(loops, threads)
     show(DebugLevel.LOOPS, name, lambda: print_loops(loops))
     lowered = time.perf_counter() - started
     artifact = assembled(loops, target, threads, texts, debug_source(program, tree, name))
     more = {"outline": outline(tree), "loops": print_loops(loops)} if texts else {}
-    return replace(
+    return replace(  # arguments as the person knows them: normalising a program merges axes, which moves no element
         artifact,
-        inputs=_specs(program.dynamic_inputs),
-        constants=_specs(program.constant_inputs),
-        outputs=_specs(tuple(program.tensors[name] for name in program.outputs)),
+        inputs=argument_specs(program.dynamic_inputs, rows[: len(program.dynamic_inputs)]),
+        constants=argument_specs(program.constant_inputs),
+        outputs=argument_specs(
+            [program.tensors[name] for name in program.outputs], rows[len(program.dynamic_inputs) :]
+        ),
         texts={**more, **artifact.texts},
         seconds={"lower": lowered, **artifact.seconds},
     )
@@ -245,9 +257,10 @@ _program = lru_cache(maxsize=64)(parse)
 _sketch = lru_cache(maxsize=256)(parse_sketch)
 
 
-def _specs(tensors: tuple[Tensor, ...]) -> tuple[BufferSpec, ...]:
-    """Arguments as the person knows them: normalising a program merges axes, which moves no element."""
-    return tuple(BufferSpec(t.name, t.dtype.name, t.shape) for t in tensors)
+def argument_specs(tensors: Sequence[Tensor], rows: ArgumentRows = ()) -> tuple[BufferSpec, ...]:
+    """Tensors as arguments. `rows`: of each of them; none at all: their elements lie side by side."""
+    lies = rows or (None,) * len(tensors)
+    return tuple(BufferSpec(t.name, t.dtype.name, t.shape, own) for t, own in zip(tensors, lies, strict=True))
 
 
 def kernel_name(program: Program) -> str:

@@ -13,6 +13,7 @@ from itertools import accumulate, pairwise
 from typing import Any, TypeVar
 
 from .artifact import Artifact, BufferSpec, Launch
+from .rows import PitchedRows
 
 T = TypeVar("T")
 _CONTENTS = ("code", "parts", "modules", "kernels")
@@ -22,8 +23,10 @@ def to_bytes(artifact: Artifact) -> bytes:
     """The artifact as `from_bytes` reads it."""
     objects, kernels = (artifact.code, *artifact.parts), [to_bytes(kernel) for kernel in artifact.kernels]
     facts = {field.name: getattr(artifact, field.name) for field in fields(artifact) if field.name not in _CONTENTS}
-    for name in ("inputs", "constants", "outputs", "launches", "prepare_launches"):
-        facts[name] = [astuple(one) for one in facts[name]]
+    for name in ("inputs", "constants", "outputs"):
+        facts[name] = [*map(spec_facts, facts[name])]
+    for name in ("launches", "prepare_launches"):
+        facts[name] = [*map(astuple, facts[name])]
     facts["objects"] = [len(content) for content in objects]
     facts["modules"] = [len(content) for content in artifact.modules]
     facts["kernels"] = [len(content) for content in kernels]
@@ -69,14 +72,24 @@ def from_bytes(content: bytes) -> Artifact:
     )
 
 
+def spec_facts(spec: BufferSpec) -> tuple[Any, ...]:
+    """An argument for JSON: name, dtype and shape, and its rows where it lies in some."""
+    facts = astuple(spec)
+    return facts[:-1] if spec.rows is None else facts
+
+
 def specs_of(facts: Any) -> tuple[BufferSpec, ...]:
-    """Buffers of which `astuple` has become JSON. Errors: ValueError or TypeError for anything else."""
+    """Arguments of which `spec_facts` has become JSON. Errors: ValueError or TypeError for anything else."""
     return _each(facts, _spec)
 
 
 def _spec(facts: Any) -> BufferSpec:
-    name, dtype, shape = facts
-    return BufferSpec(_text(name), _text(dtype), _each(shape, _count))
+    name, dtype, shape, *rows = facts
+    return BufferSpec(_text(name), _text(dtype), _each(shape, _count), *_each(rows, _rows))
+
+
+def _rows(facts: Any) -> PitchedRows:
+    return PitchedRows(*_each(facts, _count))
 
 
 def _launch(facts: Any) -> Launch:

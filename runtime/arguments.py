@@ -10,7 +10,7 @@ import numpy as np
 
 from ..codegen.artifact import BufferSpec
 from ..common.elements import NUMPY
-from ..common.errors import ArgumentError
+from ..common.errors import ArgumentError, InternalError
 from .devices.base import Array
 from .dlpack import CPU
 from .foreign import Give, is_bfloat16, is_negated, taken
@@ -38,7 +38,9 @@ class Argument:
 
 
 def argument(role: str, spec: BufferSpec) -> Argument:
-    """The operand that `spec` describes."""
+    """The operand that `spec` describes. InternalError for one that lies in rows: so kernels inside of a model have them."""
+    if spec.rows is not None:
+        raise InternalError(f"{role} lies in rows", expected="elements side by side", found=str(spec.rows))
     return Argument(role, spec, NUMPY[spec.dtype])
 
 

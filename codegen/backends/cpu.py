@@ -295,6 +295,6 @@ def specs(program: LoopProgram, *scopes: Scope) -> tuple[BufferSpec, ...]:
     """The arguments of some scopes."""
 
     def spec(buffer: Buffer) -> BufferSpec:
-        return BufferSpec(buffer.name, buffer.dtype.name, buffer.shape)
+        return BufferSpec(buffer.name, buffer.dtype.name, buffer.shape, buffer.rows)
 
     return tuple(spec(buffer) for buffer in program.arguments if buffer.scope in scopes)

@@ -19,6 +19,7 @@ from ...tensor.language import COMPARISONS
 from ...tensor.stage_edits import factors
 from ...tensor.wholes import whole
 from ..ir.loop_ir import Buffer, Scope
+from ..rows import PitchedRows
 from .bf16_words import pair
 from .extrema import extremum_of, several
 from .gpu_memory import GpuMemory
@@ -66,7 +67,7 @@ class Expressions:
         self.written: Mapping[str, int] = {}  # trips of loops of which all copies of what stands here are written out
         # by id: the program keeps its nodes alive, and hashing them again and again would cost more than the rest
         self._forms: dict[int, Affine] = {}
-        self._places: dict[tuple[int, tuple[int, ...]], Affine] = {}
+        self._places: dict[tuple[int, tuple[int, ...], PitchedRows | None], Affine] = {}
         self._reading: dict[int, bool] = {}
         self._inside: dict[int, bool] = {}
         self._narrow_ranges: dict[int, tuple[int, int] | None] = {}
@@ -85,13 +86,12 @@ class Expressions:
 
     def locate(self, indices: tuple[Expr, ...], buffer: Buffer) -> Index:
         """Gives the number of the element of `buffer` at these indices, counted from its first."""
-        key = (id(indices), buffer.shape)
+        key = (id(indices), buffer.shape, buffer.rows)
         form = self._places.get(key)
         if form is None:
-            form, stride = Affine((), 0), 1
-            for extent, expr in zip(reversed(buffer.shape), reversed(indices), strict=True):
+            form = Affine((), 0)
+            for stride, expr in zip(reversed(buffer.strides), reversed(indices), strict=True):
                 form = form.plus(affine(expr), stride)
-                stride *= extent
             self._places[key] = form
         return self._evaluate(form)
 
@@ -304,7 +304,7 @@ class Expressions:
         """Says how many elements before and behind one are read as well, by other copies of a body that all run."""
         most = ALONE
         if self.written and self.guard is None:
-            terms = self._places[id(node.indices), buffer.shape].terms
+            terms = self._places[id(node.indices), buffer.shape, buffer.rows].terms
             others = frozenset().union(
                 *(variables(atom) for atom, times in terms if times != 1 or not isinstance(atom, Var))
             )
@@ -326,7 +326,7 @@ class Expressions:
         """Says whether an element that was located exists whatever data say."""
         inside = self._inside.get(id(node))
         if inside is None:
-            low, high = interval_of_form(self._places[id(node.indices), buffer.shape], self.ranges)
+            low, high = interval_of_form(self._places[id(node.indices), buffer.shape, buffer.rows], self.ranges)
             inside = self._inside[id(node)] = low >= 0 and high < buffer.elements
         return inside
 

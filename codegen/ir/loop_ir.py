@@ -20,7 +20,8 @@
               | MatrixMultiply(tiles, rows, columns, ...)  tiles += products of tiles in memory
 
 Meaning
-* `Read` in an expression reads a *buffer*; indices are logical, one for each dimension, row-major strides of `Buffer.shape`.
+* `Read` in an expression reads a *buffer*; indices are logical, one for each dimension, row-major strides of `Buffer.shape`;
+  an argument may lie in `rows` of a wider tensor, whose other elements are nobody's here.
 * Integer arithmetic on indices is i64 and never wraps.
 * A loop runs in order. Kinds:
     SERIAL    `unroll` > 1 asks for a main loop with that many copies of the body and a remainder loop.
@@ -59,6 +60,7 @@ from operator import is_not
 from ...schedules.loops import LoopKind, Scope
 from ...tensor.dtype import DType
 from ...tensor.expr import Expr, Read, Var
+from ..rows import PitchedRows, strides_of
 
 __all__ = [
     "BLOCK_INDEX",
@@ -104,11 +106,17 @@ class Buffer:
     values: tuple[int | float | bool, ...] = ()  # of a TABLE
     swizzle: int = 0  # of a SHARED buffer
     slots: int = 1  # how many trips of a pipeline it holds, in its first dimension
+    rows: PitchedRows | None = None  # of an INPUT or OUTPUT: None where its elements lie side by side
 
     @property
     def elements(self) -> int:
-        """Allocated elements."""
-        return prod(self.shape)
+        """Allocated elements, those between rows among them."""
+        return prod(self.shape) if self.rows is None else self.rows.end(prod(self.shape))
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Elements from one point of each dimension to the next."""
+        return strides_of(self.shape, self.rows)
 
     @property
     def bytes(self) -> int:

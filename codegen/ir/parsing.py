@@ -34,6 +34,7 @@ from ...tensor.expr import Const, Expr, Read
 from ...tensor.limits import DEPTH
 from ...tensor.program import Tensor
 from ...tensor.text.parse import parse_expr
+from ..rows import PitchedRows
 from .loop_ir import (
     Allocate,
     Barrier,
@@ -60,7 +61,8 @@ from .loop_ir import (
 from .printing import COMBINED, loop_word
 
 _BUFFER = re.compile(
-    r"(\w+): (\w+)\[([\d, ]*)\] in (\w+)( padded)?(?: swizzle (\d+))?(?: slots (\d+))?(?: = \[(.*)\])?$"
+    r"(\w+): (\w+)\[([\d, ]*)\] in (\w+)( padded)?(?: swizzle (\d+))?(?: slots (\d+))?"
+    r"(?: rows (\d+) pitch (\d+))?(?: = \[(.*)\])?$"
 )
 _NEST = re.compile(r"(prepare|nest) (\w+)(?: of (\d+) blocks of (\d+) threads)?:$")
 _LOOP = re.compile(r"(\w+) (\w+)(?: = (.+?))? < (.+?)(?: unroll (\d+))?(?: valid (.+))?:$")
@@ -142,10 +144,13 @@ class _LoopReader:
             _wrong(line, "a buffer, as in: copy0: f32[16, 64] in scratch padded")
         name, dtype = found[1], DTYPES[found[2]]
         shape = tuple(int(size) for size in found[3].split(",") if size.strip())
-        values = tuple(self._number(line, part, dtype.name) for part in (found[8] or "").split(",") if part.strip())
+        values = tuple(self._number(line, part, dtype.name) for part in (found[10] or "").split(",") if part.strip())
         self.tensors[name] = Tensor(name, dtype, shape)
+        rows = PitchedRows(int(found[8]), int(found[9])) if found[8] else None
+        if rows is not None and not rows.fit(shape):
+            _wrong(line, "rows that begin where points of a dimension do")
         return Buffer(
-            name, dtype, shape, Scope(found[4]), bool(found[5]), values, int(found[6] or 0), int(found[7] or 1)
+            name, dtype, shape, Scope(found[4]), bool(found[5]), values, int(found[6] or 0), int(found[7] or 1), rows
         )
 
     def _number(self, line: _Line, text: str, dtype: str) -> int | float | bool:

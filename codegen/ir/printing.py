@@ -57,6 +57,7 @@ def print_buffer(buffer: Buffer) -> str:
     more = " padded" if buffer.padded else ""
     more += f" swizzle {buffer.swizzle}" if buffer.swizzle else ""
     more += f" slots {buffer.slots}" if buffer.slots > 1 else ""
+    more += f" rows {buffer.rows.length} pitch {buffer.rows.pitch}" if buffer.rows else ""
     more += f" = [{', '.join(map(print_number, buffer.values))}]" if buffer.values else ""
     return f"{buffer.name}: {buffer.dtype}[{shape}] in {buffer.scope}{more}"
 

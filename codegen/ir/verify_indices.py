@@ -220,13 +220,11 @@ class Corners:
 
     def _tile(self, buffer: Buffer, read: Read, pitch: int, active: Active) -> None:
         last: Any = 15 * pitch + 15
-        stride = 1
-        for index, size in zip(reversed(read.indices), reversed(buffer.shape), strict=True):
+        for index, stride in zip(read.indices, buffer.strides, strict=True):
             place = self._value(index, self.real)
             if place is None:
                 return
             last = last + place * stride
-            stride *= size
         if (outside := active & (last >= buffer.elements)).any():
             self.report.add(f"a tile ends at element {last[outside][0]} of {buffer.elements} of {buffer.name!r}")
 

@@ -184,5 +184,7 @@ def buffer_faults(buffer: Buffer, scopes: tuple[Scope, ...], report: VerifierRep
         report.add(f"the buffer {buffer.name!r} has {len(buffer.values)} values")
     if buffer.scope is not Scope.SHARED and (buffer.swizzle or buffer.slots > 1):
         report.add(f"the buffer {buffer.name!r} is laid out as only shared memory is")
+    if buffer.rows is not None and not (buffer.scope in (Scope.INPUT, Scope.OUTPUT) and buffer.rows.fit(buffer.shape)):
+        report.add(f"the buffer {buffer.name!r} does not lie in {buffer.rows}")
     if buffer.scope is Scope.TILE and buffer.shape[2:] not in TILES:
         report.add(f"the tiles {buffer.name!r} are {buffer.shape}")

@@ -160,6 +160,6 @@ def _found(lowering: LoopLowering, read: Read, view: View) -> tuple[Buffer, tupl
 
 def _linear(buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
     total: Expr = number(0)
-    for index, extent in zip(indices, buffer.shape, strict=True):
-        total = plus(times(total, extent), index)
+    for index, stride in zip(indices, buffer.strides, strict=True):
+        total = plus(total, times(index, stride))
     return total

@@ -22,6 +22,7 @@ Meaning of a loop tree
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 
@@ -45,8 +46,9 @@ from ..ir.loop_ir import (
     Store,
     statements,
 )
+from ..rows import PitchedRows
 from .nest import NestLowering
-from .refusals import check_lowers
+from .refusals import check_lowers, check_rows
 from .refusals_gpu import check_lowers_for_gpu, check_storage
 from .storage import Storage, storages
 from .view import Names
@@ -63,13 +65,25 @@ def planned(tree: LoopTree, target: Target) -> Plan:
     return plan_of(tree, target.is_gpu)
 
 
-def lower(tree: LoopTree, target: Target, name: str = "kernel", plan: Plan | None = None) -> LoopProgram:
-    """The loop IR of a tree to which one config has been applied. `plan`: that of the tree, if it is known already.
+def lower(
+    tree: LoopTree,
+    target: Target,
+    name: str = "kernel",
+    plan: Plan | None = None,
+    rows: Mapping[str, PitchedRows] | None = None,
+) -> LoopProgram:
+    """The loop IR of a tree to which one config has been applied.
 
-    ScheduleError: a schedule that has no code yet (refusals.py, fold.py), a vector whose length is no power of two.
+    Args:
+        plan: that of the tree, if it is known already.
+        rows: of inputs and outputs whose elements do not lie side by side.
+
+    ScheduleError: a schedule that has no code yet (refusals.py, fold.py), a vector whose length is no power of two, rows that
+    begin inside of a dimension.
     """
+    check_rows(tree.program, rows or {})
     plan = planned(tree, target) if plan is None else plan
-    storage = storages(tree, plan)
+    storage = storages(tree, plan, rows or {})
     if plan.gpu:
         check_storage(tree, storage, target)
     raw, held = _constants_read_at_run_time(tree, plan)
@@ -86,7 +100,7 @@ def lower(tree: LoopTree, target: Target, name: str = "kernel", plan: Plan | Non
         if stage.at is None:
             nest = lowering.nest(stage)
             (prepare if plan.stages[stage.stage].prepared else nests).append(nest)
-    buffers = [Buffer(t.name, t.dtype, t.shape, Scope.INPUT) for t in tree.program.dynamic_inputs]
+    buffers = [storage[t.name].buffer for t in tree.program.dynamic_inputs]
     buffers += [
         Buffer(t.name, t.dtype, t.shape, Scope.HELD if t.name in held else Scope.CONSTANT)
         for t in tree.program.constant_inputs

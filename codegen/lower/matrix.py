@@ -99,7 +99,7 @@ class MatrixTile:
                 expected=f"a sum of products of words of {self.unit.a} and {self.unit.b}",
             )  # fmt: skip
         self.pairs = pairs
-        self.shapes = {s.buffer.name: s.buffer.shape for s in lowering.nest.storage.values()}
+        self.strides = {s.buffer.name: s.buffer.strides for s in lowering.nest.storage.values()}
 
     def statement(self, view: View) -> Statement:
         """The whole accumulation, with a body for each number of tiles that there can be."""
@@ -208,8 +208,8 @@ class MatrixTile:
 
     def _pitch(self, first: Read, below: Read, beside: Read) -> int:
         """Elements from row to row of a tile in memory, whose rows must be contiguous. ScheduleError otherwise."""
-        shape, word = self.shapes[first.tensor], WORD_BITS // first.dtype.bits  # elements
-        pitch, step = (self._distance(shape, first, other) for other in (below, beside))
+        strides, word = self.strides[first.tensor], WORD_BITS // first.dtype.bits  # elements
+        pitch, step = (self._distance(strides, first, other) for other in (below, beside))
         if pitch is None or step != word:
             raise wrong(
                 self.tree, self.stage.stage,
@@ -218,12 +218,10 @@ class MatrixTile:
             )  # fmt: skip
         return pitch
 
-    def _distance(self, shape: tuple[int, ...], first: Read, other: Read) -> int | None:
+    def _distance(self, strides: tuple[int, ...], first: Read, other: Read) -> int | None:
         total: Expr = number(0)
-        stride = 1
-        for extent, a, b in zip(reversed(shape), reversed(first.indices), reversed(other.indices), strict=True):
+        for stride, a, b in zip(strides, first.indices, other.indices, strict=True):
             total = plus(total, times(minus(b, a), stride))
-            stride *= extent
         form = affine(simplify(total, self.lowering.names.bounds))
         return form.constant if not form.terms else None
 

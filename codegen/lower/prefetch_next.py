@@ -193,14 +193,12 @@ def _step(body: StageBody, stage: StageLoops, read: Read, axis: str, view: View,
     """Elements of memory from one point of an axis to one so many further; None where that is no constant."""
     here, there = body.at(stage, read, view), body.at(stage, read, view.shifted(stage.stage, axis, number(points)))
     assert isinstance(here, Read) and isinstance(there, Read)
-    total, stride = 0, 1
-    for a, b, extent in zip(
-        reversed(here.indices), reversed(there.indices), reversed(body.storage[read.tensor].buffer.shape), strict=True
-    ):
+    total = 0
+    for a, b, stride in zip(here.indices, there.indices, body.storage[read.tensor].buffer.strides, strict=True):
         further = affine(b).plus(affine(a).times(-1))
         if further.terms:
             return None
-        total, stride = total + further.constant * stride, stride * extent
+        total += further.constant * stride
     return total
 
 

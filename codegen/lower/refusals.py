@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ...common.errors import ScheduleError
 from ...schedules.loops import LoopKind, LoopTree, Scope, StageLoops
 from ...schedules.plan.registers import unrolls
 from ...schedules.steps.checks import wrong
 from ...targets.target import Target
+from ...tensor.program import Program
+from ..rows import PitchedRows
 from .matrix import check_intrinsic
 
 GPU_KINDS = (LoopKind.BLOCK, LoopKind.WARP, LoopKind.THREAD)
@@ -20,6 +22,18 @@ def check_lowers(tree: LoopTree, target: Target) -> None:
     for stage in tree.stages:
         for error in _refusals(tree, stage, target):
             raise error
+
+
+def check_rows(program: Program, rows: Mapping[str, PitchedRows]) -> None:
+    """ScheduleError for rows that begin inside of a dimension of an argument: rewrites may have merged what was apart."""
+    for name, lies in rows.items():
+        shape = program.tensors[name].shape
+        if not lies.fit(shape):
+            raise ScheduleError(
+                f"the rows of {name} begin inside of one of its dimensions",
+                expected=f"a dimension that begins every {lies.length} elements",
+                found=f"{program.tensors[name].dtype}{list(shape)}",
+            )
 
 
 def _refusals(tree: LoopTree, stage: StageLoops, target: Target) -> Iterator[ScheduleError]:

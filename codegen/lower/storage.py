@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from math import prod
 
 from ...schedules.boxes import kept_points
@@ -15,6 +16,7 @@ from ...tensor.expr import Expr, Var, variables
 from ...tensor.indices.affine import affine, simplify
 from ..ir.index import Bounds, floor_div, minus, modulo, number, settled
 from ..ir.loop_ir import Buffer, Scope
+from ..rows import PitchedRows
 from .view import fixed
 
 Dimensions = tuple[tuple[str, int, int], ...]  # (axis, stride, extent); extent 0: outermost, no remainder needed
@@ -60,19 +62,22 @@ def _plain(point: Expr, bounds: Bounds) -> Expr:
     return point if affine(point).is_linear else simplify(point, bounds)
 
 
-def storages(tree: LoopTree, plan: Plan) -> dict[str, Storage]:
-    """Tensor name -> its storage, for every tensor of the program."""
+def storages(tree: LoopTree, plan: Plan, rows: Mapping[str, PitchedRows]) -> dict[str, Storage]:
+    """Tensor name -> its storage, for every tensor of the program. `rows`: of arguments that do not lie side by side."""
     found: dict[str, Storage] = {}
     for declared in tree.program.inputs:
         tensor = declared.tensor
         scope = Scope.CONSTANT if declared.constant else Scope.INPUT
-        found[tensor.name] = Storage(Buffer(tensor.name, tensor.dtype, tensor.shape, scope))
+        buffer = Buffer(tensor.name, tensor.dtype, tensor.shape, scope, rows=rows.get(tensor.name))
+        found[tensor.name] = Storage(buffer)
     for table in tree.program.tables:
         tensor = table.tensor
         found[tensor.name] = Storage(Buffer(tensor.name, tensor.dtype, tensor.shape, Scope.TABLE, values=table.values))
     for planned in plan.stages.values():
         for storage in planned.storage:
-            found[storage.tensor.name] = _made(tree, planned.stage, storage, plan.gpu)
+            made = _made(tree, planned.stage, storage, plan.gpu)
+            lies = rows.get(storage.tensor.name) if made.buffer.scope is Scope.OUTPUT else None
+            found[storage.tensor.name] = made if lies is None else replace(made, buffer=replace(made.buffer, rows=lies))
     return found
 
 

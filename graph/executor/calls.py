@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from ...codegen.artifact import Artifact
 from ...tensor.program import Program
-from .check import Inside, place_of, root, tensor_bytes
+from ..place import Inside, place_of, root
+from .check import tensor_bytes
 from .memory import ALIGNMENT, Arena, MemoryBlock, plan_arena
 
 Slot = int
@@ -70,8 +71,8 @@ def plan_calls(
     """The plan of kernels that were checked (check.py)."""
 
     def slot(name: str) -> Slot:
-        of, start = place_of(name, aliases, inside)
-        return slots[of] + start
+        place = place_of(name, aliases, inside)
+        return slots[place.tensor] + place.start * program.tensors[name].dtype.bytes
 
     unique = {_identity(artifact): artifact for artifact in artifacts}
     numbers = {one: number for number, one in enumerate(unique)}
@@ -122,7 +123,7 @@ def _places(
     Workspaces are blocks of the arena as the tensors are: that of a call lies where nothing is alive during it.
     """
     slots, copies = _of_arguments(program, aliases)
-    blocks = _blocks(program, kernels, lambda name: place_of(name, aliases, inside)[0], slots)
+    blocks = _blocks(program, kernels, lambda name: place_of(name, aliases, inside).tensor, slots)
     workspaces = [MemoryBlock(a.workspace_bytes, n, n) for n, a in enumerate(artifacts) if a.workspace_bytes]
     arena = plan_arena([*blocks.values(), *workspaces])
     slots.update(zip(blocks, arena.offsets[: len(blocks)], strict=True))

@@ -10,14 +10,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from math import prod
 
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+from ...codegen.rows import PitchedRows
 from ...common.errors import InternalError
 from ...tensor.program import Program, Tensor
+from ..place import Inside, TensorPlace, place_of, root
 from .memory import ALIGNMENT
 
 _SHOWN = 5
-
-
-Inside = Mapping[str, tuple[str, int]]  # of a tensor that lies in another one: that, and the byte at which it begins
+NOBODY = -1
+Pieces = NDArray[np.int32]
 
 
 def check_calls(program: Program, kernels: Sequence[Program], aliases: Mapping[str, str], inside: Inside) -> None:
@@ -31,45 +36,36 @@ def check_calls(program: Program, kernels: Sequence[Program], aliases: Mapping[s
         )
 
 
-def root(name: str, aliases: Mapping[str, str]) -> str:
-    """The tensor whose memory a tensor has. Errors: InternalError for aliases in a ring."""
-    seen = {name}
-    while name in aliases:
-        name = aliases[name]
-        if name in seen:
-            raise InternalError("tensors are aliases of each other", found=", ".join(sorted(seen)))
-        seen.add(name)
-    return name
-
-
-def place_of(name: str, aliases: Mapping[str, str], inside: Inside) -> tuple[str, int]:
-    """The tensor that has memory of its own in which a tensor lies, and the byte at which it begins."""
-    own = root(name, aliases)
-    return inside.get(own, (own, 0))
-
-
 class _Written:
-    """The bytes of tensors that kernels have written, and which kernel."""
+    """The kernel that has written each piece of memory, of `ALIGNMENT` bytes: tensors that lie in others have their own."""
 
     def __init__(self, program: Program, aliases: Mapping[str, str], inside: Inside) -> None:
         self._program, self._aliases, self._inside = program, aliases, inside
-        self._spans: dict[str, list[tuple[int, int, int]]] = {}
+        self._writers: dict[str, Pieces] = {}
 
     def write(self, name: str, number: int) -> int | None:
         """Notes a kernel that writes a tensor; the kernel that wrote some of it before, if any did."""
-        spans, start, end = self._span(name)
-        before = next((other for first, last, other in spans if first < end and start < last), None)
-        spans.append((start, end, number))
-        return before
+        pieces = self._pieces(name)
+        before = int(pieces.max(initial=NOBODY))
+        pieces[...] = number
+        return None if before == NOBODY else before
 
     def has(self, name: str) -> bool:
-        """Says whether all of a tensor was written: no byte is written twice, so that sizes tell."""
-        spans, start, end = self._span(name)
-        return sum(max(0, min(last, end) - max(first, start)) for first, last, _ in spans) >= end - start
+        """Says whether all of a tensor was written."""
+        return bool((self._pieces(name) != NOBODY).all())
 
-    def _span(self, name: str) -> tuple[list[tuple[int, int, int]], int, int]:
-        of, start = place_of(name, self._aliases, self._inside)
-        return self._spans.setdefault(of, []), start, start + tensor_bytes(self._program.tensors[name])
+    def _pieces(self, name: str) -> Pieces:
+        """The pieces of a tensor, row by row: a view, through which those of the whole are written."""
+        place, tensor = place_of(name, self._aliases, self._inside), self._program.tensors[name]
+        whole = self._program.tensors[place.tensor]
+        if place.tensor not in self._writers:
+            self._writers[place.tensor] = np.full(-(-tensor_bytes(whole) // ALIGNMENT), NOBODY, np.int32)
+        size, elements = tensor.dtype.bytes, prod(tensor.shape)
+        first = self._writers[place.tensor][place.start * size // ALIGNMENT :]
+        if place.rows is None:
+            return first[: -(-elements * size // ALIGNMENT)]
+        length, pitch = (-(-part * size // ALIGNMENT) for part in (place.rows.length, place.rows.pitch))
+        return as_strided(first, (elements // place.rows.length, length), (pitch * first.itemsize, first.itemsize))
 
 
 def _faults(program: Program, kernels: Sequence[Program], aliases: Mapping[str, str], inside: Inside) -> Iterator[str]:
@@ -118,14 +114,23 @@ def _of_aliases(program: Program, aliases: Mapping[str, str]) -> Iterator[str]:
 
 def _of_inside(program: Program, aliases: Mapping[str, str], inside: Inside) -> Iterator[str]:
     arguments = {*(item.tensor.name for item in program.inputs), *(root(name, aliases) for name in program.outputs)}
-    for name, (whole, start) in inside.items():
+    for name, place in inside.items():
+        whole = place.tensor
         one, of = program.tensors.get(name), program.tensors.get(whole)
         if one is None or of is None or whole in inside or whole in aliases or name in aliases:
             yield f"{name} lies in {whole}, and one of them is no tensor with memory of its own"
-        elif start < 0 or start % ALIGNMENT or start + tensor_bytes(one) > tensor_bytes(of):
-            yield f"{name} lies at byte {start} of {whole}, which has {tensor_bytes(of)}"
+        elif one.dtype != of.dtype or not _fits(place, prod(one.shape), prod(of.shape), one.dtype.bytes):
+            yield f"{name} lies at element {place.start} of {whole}, which has {prod(of.shape)}, in {place.rows}"
         elif {name, whole} & arguments:
             yield f"{name} lies in {whole}, and one of them is an argument"
+
+
+def _fits(place: TensorPlace, elements: int, room: int, size: int) -> bool:
+    """Says whether a tensor begins at a piece of memory, all rows of it do, and the last one ends where there is room."""
+    rows = place.rows or PitchedRows(elements, 0)
+    whole = elements % rows.length == 0 and (place.rows is None or rows.length <= rows.pitch)
+    aligned = place.start * size % ALIGNMENT == 0 == rows.pitch * size % ALIGNMENT
+    return whole and aligned and 0 <= place.start <= room - rows.end(elements)
 
 
 def _same(number: int, tensor: Tensor, program: Program) -> Iterator[str]:

@@ -7,13 +7,16 @@ from collections.abc import Mapping, Sequence
 from ...codegen.artifact import Artifact, BufferSpec, Launch
 from ...codegen.backends.cpu import builder_version, compile_object
 from ...codegen.emit.cpu.module import plain_symbol
+from ...codegen.pipeline import argument_specs
+from ...codegen.rows import ArgumentRows
 from ...common.errors import InternalError, TargetError
 from ...runtime.devices.cpu.model_team import TEAM
 from ...targets.target import parse_target
-from ...tensor.program import Program, Tensor
+from ...tensor.program import Program
+from ..place import Inside, argument_rows
 from .caller import caller_text
 from .calls import plan_calls
-from .check import Inside, check_calls
+from .check import check_calls
 
 
 def compose(
@@ -30,10 +33,10 @@ def compose(
     are read where they are, and what lies between kernels has a place in one arena (memory.py).
 
     Args:
-        artifacts: for each kernel what computes it, with the kernel's arguments in their order. Kernels that are equal but
-            for names may share one.
+        artifacts: for each kernel what computes it, with the kernel's arguments in their order, in the rows in which those
+            lie (`argument_rows`). Kernels that are equal but for names may share one.
         aliases: tensor -> tensor whose memory it shares, bytes and all.
-        inside: tensor -> tensor in which it lies, and at which byte: so parts of a concat are written where they belong.
+        inside: tensor -> its place in another one: so parts of a concat are written where they belong.
 
     For a GPU the model would be the list of all launches of its kernels. A launch is given all arguments of its kernel today,
     so each would have to say which arguments, and which parts of the workspace, those are: an argument map for each launch.
@@ -42,9 +45,10 @@ def compose(
         InternalError: the kernels do not compute the program (check.py), or artifacts do not fit them.
         TargetError: the artifacts are for a GPU.
     """
-    check_calls(program, kernels, aliases, inside or {})
-    _check_artifacts(kernels, artifacts)
-    plan, symbol = plan_calls(program, kernels, artifacts, aliases, inside or {}), plain_symbol(name)
+    places = inside or {}
+    check_calls(program, kernels, aliases, places)
+    _check_artifacts(kernels, artifacts, [argument_rows(kernel, aliases, places) for kernel in kernels])
+    plan, symbol = plan_calls(program, kernels, artifacts, aliases, places), plain_symbol(name)
     target = artifacts[0].target
     team = max((one.threads for one in artifacts if one.runtime_symbols), default=1)
     compiled = compile_object(caller_text(symbol, plan, team), parse_target(target))
@@ -55,9 +59,9 @@ def compose(
         format="object",
         code=compiled.code,
         symbol=symbol,
-        inputs=_specs(program.dynamic_inputs),
-        constants=_specs(program.constant_inputs),
-        outputs=_specs([program.tensors[output] for output in program.outputs]),
+        inputs=argument_specs(program.dynamic_inputs),
+        constants=argument_specs(program.constant_inputs),
+        outputs=argument_specs([program.tensors[output] for output in program.outputs]),
         prepared_bytes=plan.prepared_bytes,
         preparing_bytes=plan.preparing_bytes,
         held=plan.held,
@@ -71,11 +75,11 @@ def compose(
     )
 
 
-def _specs(tensors: Sequence[Tensor]) -> tuple[BufferSpec, ...]:
-    return tuple(BufferSpec(tensor.name, tensor.dtype.name, tensor.shape) for tensor in tensors)
+def _unnamed(parts: Sequence[Sequence[BufferSpec]]) -> list[list[str]]:
+    return [[f"{spec.dtype}{list(spec.shape)} in {spec.rows or 'one piece'}" for spec in part] for part in parts]
 
 
-def _check_artifacts(kernels: Sequence[Program], artifacts: Sequence[Artifact]) -> None:
+def _check_artifacts(kernels: Sequence[Program], artifacts: Sequence[Artifact], rows: Sequence[ArgumentRows]) -> None:
     """Checks that there is one for each kernel, for the same processor, whose arguments are the kernel's."""
     if not kernels or len(kernels) != len(artifacts):
         raise InternalError(
@@ -93,10 +97,14 @@ def _check_artifacts(kernels: Sequence[Program], artifacts: Sequence[Artifact]) 
             raise InternalError(
                 "the kernels are for several targets", expected=artifacts[0].target, found=f"{one.target} ({one.name})"
             )
-    for kernel, artifact in zip(kernels, artifacts, strict=True):
-        wanted = [kernel.dynamic_inputs, kernel.constant_inputs, [kernel.tensors[name] for name in kernel.outputs]]
-        found = [artifact.inputs, artifact.constants, artifact.outputs]
-        expected = [[(tensor.dtype.name, tensor.shape) for tensor in part] for part in wanted]
-        given = [[(spec.dtype, spec.shape) for spec in part] for part in found]
+    for kernel, artifact, lies in zip(kernels, artifacts, rows, strict=True):
+        outputs = [kernel.tensors[name] for name in kernel.outputs]
+        inputs = len(kernel.dynamic_inputs)
+        wanted = (
+            argument_specs(kernel.dynamic_inputs, lies[:inputs]),
+            argument_specs(kernel.constant_inputs),
+            argument_specs(outputs, lies[inputs:]),
+        )
+        expected, given = map(_unnamed, (wanted, (artifact.inputs, artifact.constants, artifact.outputs)))
         if expected != given:
             raise InternalError(f"the artifact {artifact.name} does not fit", expected=str(expected), found=str(given))

@@ -1,4 +1,4 @@
 """Which stages of a program share a kernel: one program becomes several.
 
-Imports tensor, schedules and cost_model.
+Imports tensor, schedules, cost_model, and how codegen calls rows of memory.
 """

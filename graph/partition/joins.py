@@ -1,45 +1,67 @@
 """Joins that cost nothing: what a stage puts side by side is written there by those that compute it.
 
-A join is a pointwise stage that takes each element from one of several tensors, in the order of memory: a concat along the
-outermost axis that has more than one point. Its parts lie in its memory from the beginning. Where a join is the beginning of
-a larger one, as those of dense blocks are, it lies there too, and nothing is copied at all.
+A join is a pointwise stage that takes each element from one of several tensors, as a concat does. Along the outermost axis that
+has more than one point, its parts follow one another in memory; along any other each lies in rows:
+
+    c[h, w, c: 192]:   64 elements of a, 128 of b, 64 of a, 128 of b, ...
+
+Where a join is the beginning of a larger one, as those of dense blocks are, it lies there too, and nothing is copied at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 
+from ...codegen.rows import PitchedRows
 from ...tensor.expr import Expr, Op, Read, Var
 from ...tensor.indices.affine import affine
 from ...tensor.program import Axis, Program, Stage
+from ..place import Inside, TensorPlace
 from .places import distance
 
-ALIGNMENT = 64  # bytes: where else a part begins, vectors would lie across lines of memory
-Place = tuple[str, int]  # a tensor, and a byte in it
+ALIGNMENT = 64  # bytes: where else a part or a row of it begins, vectors would lie across lines of memory
 
 
-def parts_of_join(program: Program, stage: Stage) -> list[tuple[str, int]] | None:
-    """The tensors that a stage puts side by side, and the element at which each begins; None where it does anything else."""
+@dataclass(frozen=True, slots=True)
+class JoinedPart:
+    """A tensor that a join takes as it is: at which element of the join it begins, and in which rows it lies there."""
+
+    tensor: str
+    elements: int
+    start: int
+    rows: PitchedRows | None
+
+
+def parts_of_join(program: Program, stage: Stage) -> list[JoinedPart] | None:
+    """The tensors that a stage puts side by side; None where it does anything else."""
     if stage.combiner is not None or len(stage.tensors) != 1:
         return None
-    outer = next((axis for axis in stage.axes if axis.extent > 1), None)
-    if outer is None:
+    for axis in stage.axes:
+        pieces = list(_pieces(stage.bodies[0], axis, 0, axis.extent)) if axis.extent > 1 else []
+        if len(pieces) > 1:
+            parts = [_part(program, stage, axis, *piece) for piece in pieces]
+            names = {part.tensor for part in parts if part is not None}
+            return [part for part in parts if part is not None] if len(names) == len(parts) else None
+    return None
+
+
+def _part(program: Program, stage: Stage, axis: Axis, start: int, end: int, value: Expr) -> JoinedPart | None:
+    """The part that a join has from `start` to `end` of an axis, if that is one tensor in its own order."""
+    if not isinstance(value, Read) or value.dtype != stage.tensors[0].dtype:
         return None
-    found: list[tuple[str, int]] = []
-    step = prod(axis.extent for axis in stage.axes) // outer.extent
-    for start, end, value in _pieces(stage.bodies[0], outer, 0, outer.extent):
-        if not isinstance(value, Read) or value.dtype != stage.tensors[0].dtype:
-            return None
-        if prod(program.tensors[value.tensor].shape) != (end - start) * step:
-            return None
-        one = {outer.name: start} if end - start == 1 else None  # what is one row need not move with the axis
-        if distance(program, stage, value, one) != -start * step:
-            return None
-        found.append((value.tensor, start * step))
-    names = {name for name, _ in found}
-    return found if len(found) > 1 and len(names) == len(found) else None
+    place = stage.axes.index(axis)
+    lines, step = (prod(a.extent for a in axes) for axes in (stage.axes[:place], stage.axes[place + 1 :]))
+    length = (end - start) * step
+    if prod(program.tensors[value.tensor].shape) != lines * length:
+        return None
+    own = replace(stage, axes=tuple(replace(a, extent=end - start) if a is axis else a for a in stage.axes))
+    one = {axis.name: start} if end - start == 1 else None  # what is one point need not move with the axis
+    if distance(program, own, value, one) != -start * step:
+        return None
+    rows = PitchedRows(length, axis.extent * step) if lines > 1 else None
+    return JoinedPart(value.tensor, lines * length, start * step, rows)
 
 
 def _pieces(value: Expr, axis: Axis, start: int, end: int) -> Iterator[tuple[int, int, Expr]]:
@@ -60,43 +82,53 @@ def _pieces(value: Expr, axis: Axis, start: int, end: int) -> Iterator[tuple[int
 
 @dataclass(frozen=True)
 class Joins:
-    """Says which tensors lie inside of others. `inside`: tensor -> the one that it lies in, and the byte at which it begins.
-    `laid`: joins that no kernel needs to make, as all their parts lie in them."""
+    """Says which tensors lie inside of others. `inside`: tensor -> its place in another one. `laid`: joins that no kernel needs
+    to make, as all their parts lie in them."""
 
-    inside: Mapping[str, Place]
+    inside: Inside
     laid: frozenset[str]
 
 
-def joins_of(program: Program, root: Callable[[str], str], is_stored: Callable[[str], bool]) -> Joins:
+def joins_of(
+    program: Program,
+    root: Callable[[str], str],
+    is_stored: Callable[[str], bool],
+    refused: frozenset[str] = frozenset(),
+) -> Joins:
     """Tells where tensors lie, the largest joins first.
 
     Args:
         root: the tensor whose memory another one has as a whole.
         is_stored: tells of a tensor that is no join whether a kernel of this program writes it to memory in any case.
+        refused: joins that are computed as any other stage.
     """
     found = {stage.name: parts for stage in program.stages if (parts := parts_of_join(program, stage))}
-    inner = {name: parts for name, parts in found.items() if name not in program.outputs}
-    inside: dict[str, Place] = {}
+    inner = {name: parts for name, parts in found.items() if name not in program.outputs and name not in refused}
+    inside: dict[str, TensorPlace] = {}
     laid: set[str] = set()
     for join in sorted(inner, key=lambda name: -prod(program.tensors[name].shape)):
         size = program.tensors[join].dtype.bytes
-        parts = [(root(name), start * size) for name, start in inner[join]]
-        known = [inside.get(name) for name, _ in parts]
-        whole, begin = inside.get(join) or _around(known, parts) or (join, 0)
-        wanted = {name: (whole, begin + start) for name, start in parts}
-        missing = [name for name in wanted if name not in inside]
-        if len(wanted) < len(parts) or any(inside.get(name, place) != place for name, place in wanted.items()):
+        parts = [replace(part, tensor=root(part.tensor)) for part in inner[join]]
+        around = inside.get(join) or _around([inside.get(part.tensor) for part in parts], parts) or TensorPlace(join)
+        wanted = {part.tensor: around.of_part(part.start, part.elements, part.rows) for part in parts}
+        placed = {name: place for name, place in wanted.items() if place is not None}
+        missing = [name for name in placed if name not in inside]
+        if len(placed) < len(parts) or any(inside.get(name, place) != place for name, place in placed.items()):
             continue  # a part lies elsewhere
-        if not all((name in inner or is_stored(name)) and wanted[name][1] % ALIGNMENT == 0 for name in missing):
+        if not all((name in inner or is_stored(name)) and _is_aligned(placed[name], size) for name in missing):
             continue
-        if whole != join:
-            inside[join] = whole, begin
-        inside |= wanted
+        if around.tensor != join:
+            inside[join] = around
+        inside |= placed
         laid.add(join)
     return Joins(inside, frozenset(laid))
 
 
-def _around(known: Sequence[Place | None], parts: Sequence[tuple[str, int]]) -> Place | None:
-    """Tells where a join lies if all its parts lie somewhere already and the first is at its beginning."""
+def _is_aligned(place: TensorPlace, size: int) -> bool:
+    return place.start * size % ALIGNMENT == 0 and (place.rows is None or place.rows.pitch * size % ALIGNMENT == 0)
+
+
+def _around(known: Sequence[TensorPlace | None], parts: Sequence[JoinedPart]) -> TensorPlace | None:
+    """Tells where a join lies if all its parts lie somewhere already, by the first of them."""
     first = known[0]
-    return (first[0], first[1] - parts[0][1]) if first is not None and all(known) else None
+    return first.around(parts[0].start, parts[0].rows) if first is not None and all(known) else None

@@ -19,6 +19,7 @@ from ...tensor.expr import Expr, Read, Var
 from ...tensor.indices.affine import affine
 from ...tensor.program import Axis, Program, Stage
 from ...tensor.stage_edits import map_reads, map_stage
+from .joins import ALIGNMENT
 
 Dimension = tuple[str, int]  # of a tensor, as the program counts them
 DimensionOrder = tuple[int, ...]  # the dimensions of a tensor, outermost first
@@ -44,7 +45,8 @@ class _Access:
     """A read as its stage sees it, for each dimension.
 
     `moved`: the axes with more than one point that move it, with their steps; None where it does not move by fixed steps.
-    `shifted`: whether it does not begin at 0, as in what puts tensors behind each other.
+    `shifted`: whether it begins at no line of memory, counted from where its tensor does: what puts such tensors behind each
+    other moves all of them, and others lie there from the beginning (joins.py).
     """
 
     read: Read
@@ -185,7 +187,7 @@ def _accesses(stage: Stage, constant: frozenset[str]) -> tuple[_Access, ...]:
         _Access(
             read,
             tuple(_moved(index, points) for index in read.indices),
-            tuple(affine(index).constant != 0 for index in read.indices),
+            tuple(affine(index).constant * read.dtype.bytes % ALIGNMENT != 0 for index in read.indices),
         )
         for read in stage.reads()
         if read.tensor not in constant

@@ -19,6 +19,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from math import prod
 
+from ...codegen.rows import ArgumentRows
 from ...schedules.access import depends, is_anchor, moves_data_only
 from ...schedules.prepared import constant_tensors
 from ...schedules.rules.cpu.overlap import groups_of
@@ -28,6 +29,7 @@ from ...schedules.rules.row_groups import row_group
 from ...schedules.rules.tile_groups import worth_keeping
 from ...tensor.program import Program, Stage
 from ...tensor.rewrites.normalise import normalise
+from ..place import Inside, argument_rows, place_of
 from ..rewrites.table import rewritten
 from .epilogues import Epilogue, epilogues
 from .inline import inlined, is_window
@@ -44,28 +46,56 @@ class Partition:
     the shapes that `program` has for them: it is the program that was cut, in the orders of dimensions chosen for it.
 
     `aliases`: of a tensor that no kernel writes, the one whose memory it shares, which is itself no alias.
-    `inside`: of a tensor that lies in another one, that, and the byte at which it begins.
+    `inside`: of a tensor that lies in another one, its place there.
     """
 
     program: Program
     kernels: tuple[Program, ...]
     aliases: Mapping[str, str]
-    inside: Mapping[str, tuple[str, int]]
+    inside: Inside
+
+    def rows(self, kernel: Program) -> ArgumentRows:
+        """The rows in which the arguments of a kernel lie, as `build` takes them."""
+        return argument_rows(kernel, self.aliases, self.inside)
 
 
 def partition(program: Program) -> Partition:
     """Cuts a program into kernels."""
     needed = laid_out(rewritten(program))
+    refused = frozenset[str]()
+    while True:
+        found = _cut(needed, refused)
+        broken = frozenset().union(*(_broken(found, kernel) for kernel in found.kernels))
+        if not broken:
+            return found
+        refused |= broken
+
+
+def _broken(found: Partition, kernel: Program) -> frozenset[str]:
+    """Returns the joins that cannot lie as they do, with all that lies in the same one: this kernel would see a dimension in
+    the middle of which a row begins."""
+    lies = found.rows(kernel)
+    if not lies:
+        return frozenset()
+    form = normalise(kernel)
+    names = [*(tensor.name for tensor in form.dynamic_inputs), *form.outputs]
+    broken = [n for n, rows in zip(names, lies, strict=True) if rows and not rows.fit(form.tensors[n].shape)]
+    wholes = {place_of(name, found.aliases, found.inside).tensor for name in broken}
+    return frozenset(wholes | {name for name, place in found.inside.items() if place.tensor in wholes})
+
+
+def _cut(needed: Program, refused: frozenset[str]) -> Partition:
+    """The kernels of a program whose tensors have their orders. `refused`: joins that are computed as any other stage."""
     finished = epilogues(needed)
     given = constant_tensors(needed)
     prepared = frozenset(stage.name for stage in needed.stages if stage.name in given)
     stored = frozenset(finished) | {stage.name for stage in needed.stages if stage.combiner is not None}
-    kept = _joins(needed, {}, stored - prepared).laid
+    kept = _joins(needed, {}, stored - prepared, refused).laid
     tiled = frozenset[str]().union(*(worth_keeping(needed, group) for group in groups_of(needed, prepared)))
     ready = frozenset(name for name in prepared if any(c.name not in prepared for c in needed.consumers[name]))
     small = inlined(needed, frozenset(finished) | ready | kept | tiled, stored - prepared)
     aliases = _aliases(small, prepared)
-    joins = _joins(small, aliases, (stored | _left(small, aliases)) - prepared)
+    joins = _joins(small, aliases, (stored | _left(small, aliases)) - prepared, refused)
     groups = with_siblings(small, _groups(small, finished, prepared | joins.laid, frozenset(aliases)))
     kernels = tuple(kernel_of(small, members, prepared) for members in groups)
     computed = frozenset(name for members in groups for name in members)
@@ -90,14 +120,14 @@ def _left(program: Program, aliases: Mapping[str, str]) -> frozenset[str]:
     return frozenset(stage.name for stage in pointwise if not moves_data_only(stage))
 
 
-def _joins(program: Program, aliases: Mapping[str, str], stored: AbstractSet[str]) -> Joins:
+def _joins(program: Program, aliases: Mapping[str, str], stored: AbstractSet[str], refused: frozenset[str]) -> Joins:
     """Finds what is put side by side without a kernel. `stored`: stages that no other one takes in."""
 
     def is_stored(name: str) -> bool:
         producer = program.producers.get(name)
         return producer is not None and producer.name in stored and name not in program.outputs
 
-    return joins_of(program, lambda name: aliases.get(name, name), is_stored)
+    return joins_of(program, lambda name: aliases.get(name, name), is_stored, refused)
 
 
 def _groups(

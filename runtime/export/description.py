@@ -10,11 +10,11 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...codegen.artifact import Artifact, BufferSpec
-from ...codegen.stored import specs_of
+from ...codegen.stored import spec_facts, specs_of
 from ...common.elements import NUMPY
 from ...common.errors import ArgumentError
 
@@ -63,8 +63,8 @@ def write_description(folder: Path, name: str, artifact: Artifact, targets: Sequ
         _MARK: name,
         "targets": list(targets),
         "threads": artifact.threads,
-        "inputs": [astuple(one) for one in artifact.inputs],
-        "outputs": [astuple(one) for one in artifact.outputs],
+        "inputs": [*map(spec_facts, artifact.inputs)],
+        "outputs": [*map(spec_facts, artifact.outputs)],
         "builder": artifact.builder,
         "provenance": about,
         "files": {

@@ -15,14 +15,15 @@ from tilesmith.codegen import cache
 from tilesmith.codegen.artifact import Artifact, BufferSpec, Launch
 from tilesmith.codegen.cache import ArtifactCache, artifact_key
 from tilesmith.codegen.emulator.layout import STRUCTS
+from tilesmith.codegen.rows import PitchedRows
 from tilesmith.codegen.stored import from_bytes, to_bytes
 from tilesmith.common import private
 
-SPEC = (BufferSpec("x", "f32", (2, 3)),)
+SPEC = (BufferSpec("x", "f32", (2, 3)), BufferSpec("y", "f32", (2, 3), PitchedRows(3, 8)))
 ARTIFACT = Artifact(
     "a", "x86:avx2", 1, "object", b"code", "a", SPEC, (), SPEC, 0, 64, (), builder="1", texts={"llvm": "ret"}
 )
-KEY = artifact_key("p", "s", "c", "t", 1, "b")
+KEY = artifact_key("p", "s", "c", "t", 1, (), "b")
 
 
 def test_round_trip(tmp_path: Path) -> None:
@@ -33,15 +34,15 @@ def test_round_trip(tmp_path: Path) -> None:
     assert [p.name for p in cache.path(KEY).parent.iterdir()] == [f"{KEY}.artifact"]
 
 
-@pytest.mark.parametrize("change", range(6))
+@pytest.mark.parametrize("change", range(7))
 def test_key_depends_on_every_part(change: int) -> None:
-    parts: list[object] = ["p", "s", "c", "t", 1, "b"]
-    parts[change] = 2 if change == 4 else "other"
+    parts: list[object] = ["p", "s", "c", "t", 1, (), "b"]
+    parts[change] = {4: 2, 5: (PitchedRows(4, 8),)}.get(change, "other")
     assert artifact_key(*parts) != KEY  # type: ignore[arg-type]
 
 
 def test_parts_do_not_run_together() -> None:
-    assert artifact_key("ab", "c", "", "", 1, "") != artifact_key("a", "bc", "", "", 1, "")
+    assert artifact_key("ab", "c", "", "", 1, (), "") != artifact_key("a", "bc", "", "", 1, (), "")
 
 
 def test_damage_is_a_miss(tmp_path: Path) -> None:
@@ -71,14 +72,14 @@ def test_key_depends_on_the_code_that_compiles(monkeypatch: pytest.MonkeyPatch) 
         return "edited"
 
     monkeypatch.setattr(cache, "code_state", other)
-    assert artifact_key("p", "s", "c", "t", 1, "b") != KEY, "what older code compiled is not found"
+    assert artifact_key("p", "s", "c", "t", 1, (), "b") != KEY, "what older code compiled is not found"
     assert {"codegen", "schedules", "tensor", "targets"} == set(asked)
 
 
 def test_key_depends_on_the_fields_of_artifacts(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = artifact_key("p", "s", "c", "t", 1, "b")
+    before = artifact_key("p", "s", "c", "t", 1, (), "b")
     monkeypatch.setattr(cache, "_LAYOUT", cache._LAYOUT + " more")
-    assert artifact_key("p", "s", "c", "t", 1, "b") != before, "an entry of another version is not read"
+    assert artifact_key("p", "s", "c", "t", 1, (), "b") != before, "an entry of another version is not read"
 
 
 def test_key_depends_on_what_emulated_kernels_share_with_the_emulator() -> None:
@@ -107,7 +108,7 @@ def test_nothing_of_an_entry_is_unpickled(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_an_entry_of_another_key_is_a_miss(tmp_path: Path) -> None:
-    cache, other = ArtifactCache(tmp_path), artifact_key("q", "s", "c", "t", 1, "b")
+    cache, other = ArtifactCache(tmp_path), artifact_key("q", "s", "c", "t", 1, (), "b")
     cache.put(KEY, ARTIFACT)
     cache.put(other, ARTIFACT)
     cache.path(KEY).replace(cache.path(other))

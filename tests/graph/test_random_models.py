@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from helpers.graph.cut import Builds
+from helpers.graph.cut import Builds, parted
 from helpers.pipeline.candidates import run
 from helpers.random_programs import MODEL_KINDS, programs
-from tilesmith.graph.executor.compose import compose
-from tilesmith.graph.partition.partition import partition
 from tilesmith.measure.checking.verify import Checker
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
@@ -23,8 +21,7 @@ BUILDS, PICKED = Builds(1), Builds(2, analytic=True)
 
 def complaint(program: Program, builds: Builds, at_end: bool) -> str | None:
     """What is wrong with the outputs of a program that was cut and joined, whose arguments lie beside guard pages."""
-    found = partition(program)
-    made = compose(found.program, found.kernels, [builds(one) for one in found.kernels], found.aliases, found.inside)
+    made = parted(program, builds)
     inputs = random_inputs(program, 4)
     return Checker(program, inputs, 4).check(run(made, Task(program, HOST, made.threads), inputs, at_end))
 

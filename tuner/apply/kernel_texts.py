@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ...codegen.backends.sass import sass
 from ...codegen.pipeline import build
+from ...codegen.rows import ArgumentRows
 from ...schedules.names import with_names
 from ...schedules.sketch import Sketch
 from ...schedules.space import ConfigValue
@@ -18,13 +19,14 @@ from ...tensor.text.canonical import canonical
 
 @dataclass(frozen=True, slots=True)
 class KernelTexts:
-    """A candidate, and the program as the person wrote it."""
+    """A candidate, and the program as the person wrote it. `rows`: as it was built with."""
 
     program: Program
     sketch: Sketch
     config: Mapping[str, ConfigValue]
     target: Target
     threads: int
+    rows: ArgumentRows = ()
 
     def __call__(self, stage: str) -> str:
         """The text of a stage of those of `runtime.kernel.text_stages`."""
@@ -32,7 +34,8 @@ class KernelTexts:
             return print_program(self.program)
         if stage == "sketch":
             return self.sketch.text
-        texts = build(canonical(self.program), self.sketch, self.config, self.target, self.threads, texts=True).texts
+        program = canonical(self.program)
+        texts = build(program, self.sketch, self.config, self.target, self.threads, texts=True, rows=self.rows).texts
         if stage == "outline":
             return with_names(texts[stage], self.program, self.sketch)
         return MORE[stage](texts[self.target.emission.text], self.target) if stage in MORE else texts[stage]

@@ -17,6 +17,7 @@ from threading import Thread
 from typing import Any
 
 from ...codegen.artifact import Artifact
+from ...codegen.rows import ArgumentRows
 from ...measure.process.child import Child, child_setup
 from ...measure.process.station import wait_readable
 from ...measure.process.worker import Answer, Link
@@ -25,13 +26,17 @@ from ...targets.host import usable_cores
 from .first_built import first_built, first_known
 from .pick import Pick
 
+Asked = tuple[Task, ArgumentRows]
 BuiltPick = tuple[Pick, Artifact]
 WORTH = 4  # tasks: a helper takes about a second to start, a task about as long
 
 
-def first_built_of(tasks: Sequence[Task], db: str | Path | None, *, strict: bool) -> list[BuiltPick]:
-    """`first_built` of each task among the others, in order. Errors: those of `first_built`."""
-    known = {number: first_known(task, db, strict=strict, among=True) for number, task in enumerate(tasks)}
+def first_built_of(
+    tasks: Sequence[Task], db: str | Path | None, *, strict: bool, rows: Sequence[ArgumentRows] | None = None
+) -> list[BuiltPick]:
+    """`first_built` of each task among the others, in order, with the `rows` of each. Errors: those of `first_built`."""
+    asked = list(zip(tasks, [()] * len(tasks) if rows is None else rows, strict=True))
+    known = {n: first_known(task, db, strict=strict, among=True, rows=own) for n, (task, own) in enumerate(asked)}
     found: dict[int, BuiltPick] = {number: built for number, built in known.items() if built is not None}
     left = [number for number in range(len(tasks)) if number not in found]
     cores = usable_cores()
@@ -40,17 +45,22 @@ def first_built_of(tasks: Sequence[Task], db: str | Path | None, *, strict: bool
         waiting: SimpleQueue[int] = SimpleQueue()
         for number in left:
             waiting.put(number)
-        threads = [Thread(target=_serve, args=(tasks, db, strict, waiting, found), daemon=True) for _ in range(helpers)]
+        threads = [Thread(target=_serve, args=(asked, db, strict, waiting, found), daemon=True) for _ in range(helpers)]
         for thread in threads:
             thread.start()
         try:
             for number in _left(waiting) if helpers < cores else ():
-                found[number] = first_built(tasks[number], db, strict=strict, among=True)
+                found[number] = _here(asked[number], db, strict)
             for thread in threads:
                 thread.join()
         finally:
             deque(_left(waiting), maxlen=0)  # where a person stops it, helpers end after what they are at
-    return [found.get(n) or first_built(task, db, strict=strict, among=True) for n, task in enumerate(tasks)]
+    return [found.get(n) or _here(one, db, strict) for n, one in enumerate(asked)]
+
+
+def _here(asked: Asked, db: str | Path | None, strict: bool) -> BuiltPick:
+    task, rows = asked
+    return first_built(task, db, strict=strict, among=True, rows=rows)
 
 
 def _left(waiting: SimpleQueue[int]) -> Iterator[int]:
@@ -63,14 +73,14 @@ def _left(waiting: SimpleQueue[int]) -> Iterator[int]:
 
 
 def _serve(
-    tasks: Sequence[Task], db: str | Path | None, strict: bool, waiting: SimpleQueue[int], found: dict[int, BuiltPick]
+    asked: Sequence[Asked], db: str | Path | None, strict: bool, waiting: SimpleQueue[int], found: dict[int, BuiltPick]
 ) -> None:
     """Hands tasks to one helper, until there are none or it is gone. What it fails with is met again in this process."""
     helper = Child(child_setup(f"{__name__}:Helper", {}), {})
     try:
         for number in _left(waiting):
-            task = tasks[number]
-            helper.send((task.program, task.target, task.threads, task.accuracy, db, strict))
+            task, rows = asked[number]
+            helper.send((task.program, task.target, task.threads, task.accuracy, rows, db, strict))
             answer = _answer(helper)
             if answer is not None:
                 found[number] = answer
@@ -96,8 +106,8 @@ class Helper:
 
     def handle(self, request: tuple[Any, ...], link: Link) -> BuiltPick | None:
         """A task's candidate; None where there is none: the caller meets the error again, with its traceback."""
-        program, target, threads, accuracy, db, strict = request
+        program, target, threads, accuracy, rows, db, strict = request
         try:
-            return first_built(Task(program, target, threads, accuracy), db, strict=strict, among=True)
+            return _here((Task(program, target, threads, accuracy), rows), db, strict)
         except Exception:
             return None

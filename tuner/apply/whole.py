@@ -43,10 +43,13 @@ def compile_parts(
     name: str = "",
 ) -> Kernel:
     """The kernels of a program as one. Errors: those of `compile`. `name`: of the model, for profiles."""
-    chosen = first_built_of(kernels.tasks, db, strict=strict)
-    called = [chosen[number] for number in kernels.number]
-    artifacts = [artifact for _, artifact in called]
     parts = kernels.partition
+    wanted = [(number, parts.rows(kernel)) for number, kernel in zip(kernels.number, parts.kernels, strict=True)]
+    asked = list(dict.fromkeys(wanted))
+    found = first_built_of([kernels.tasks[n] for n, _ in asked], db, strict=strict, rows=[rows for _, rows in asked])
+    chosen = dict(zip(asked, found, strict=True))
+    called = [chosen[one] for one in wanted]
+    artifacts = [artifact for _, artifact in called]
     whole = compose(parts.program, parts.kernels, artifacts, parts.aliases, parts.inside)
     accuracy = kernels.tasks[0].accuracy
     provenance = call_origins(
@@ -56,8 +59,8 @@ def compile_parts(
         [replace(pick.provenance, accuracy=accuracy) for pick, _ in called],
     )
     texts = tuple(
-        KernelTexts(kernels.first(number), pick.sketch, pick.config, task.target, task.threads)
-        for number, (task, (pick, _)) in enumerate(zip(kernels.tasks, chosen, strict=True))
+        KernelTexts(kernels.first(n), pick.sketch, pick.config, kernels.tasks[n].target, kernels.tasks[n].threads, rows)
+        for (n, rows), (pick, _) in chosen.items()
     )
     device = device_or_absent(whole)
     first = kernels.tasks[0]

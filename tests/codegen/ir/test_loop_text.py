@@ -26,6 +26,7 @@ from tilesmith.codegen.ir.loop_ir import (
 from tilesmith.codegen.ir.parsing import parse_loops
 from tilesmith.codegen.ir.printing import print_loops
 from tilesmith.codegen.pipeline import assembled, loop_program
+from tilesmith.codegen.rows import PitchedRows
 from tilesmith.common.errors import ProgramError
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
@@ -78,7 +79,8 @@ def test_every_node_parses_back() -> None:
     loop = For("i_1", Const(8, i64), body, LoopKind.THREAD, valid=Op("min", (one, i), i64), index=Var("thread_index"))
     table = Buffer("w", f32, (2,), Scope.TABLE, values=(1.5, -0.0))
     shared = Buffer("s", f32, (4, 8), Scope.SHARED, swizzle=3, slots=4)
-    arguments = (Buffer("a", f32, (8,), Scope.INPUT), Buffer("b", f32, (8,), Scope.OUTPUT))
+    rows = Buffer("c", f32, (3, 8), Scope.INPUT, rows=PitchedRows(8, 24))
+    arguments = (Buffer("a", f32, (8,), Scope.INPUT), rows, Buffer("b", f32, (8,), Scope.OUTPUT))
     program = LoopProgram("p", arguments, (table, shared), (Nest("w", Block(())),), (Nest("b", loop, 2, 32),))
     assert parse_loops(print_loops(program)) == program
 
@@ -89,6 +91,10 @@ def test_every_node_parses_back() -> None:
         ("", "the first line is: program NAME"),
         ("loops p", "the first line is: program NAME"),
         ("program p\n  argument a: f31[2] in input", "a buffer, as in: copy0: f32[16, 64] in scratch padded"),
+        (
+            "program p\n  argument a: f32[2, 6] in input rows 5 pitch 8",
+            "rows that begin where points of a dimension do",
+        ),
         ("program p\nt0:", "a nest, as in: nest t0:"),
         ("program p\nnest t0:\n  for i:\n", "a loop, as in: for i_1 < i64(8) unroll 2:"),
         ("program p\nnest t0:\n  go on\n", "a statement of the loop IR"),

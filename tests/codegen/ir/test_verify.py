@@ -35,6 +35,7 @@ from tilesmith.codegen.ir.loop_ir import (
 )
 from tilesmith.codegen.ir.verify import faults
 from tilesmith.codegen.passes.run import run_passes
+from tilesmith.codegen.rows import PitchedRows
 from tilesmith.common.errors import InternalError
 from tilesmith.tensor.dtype import boolean, f16, f32, f64, i32, i64
 from tilesmith.tensor.expr import Cast, Const, Op, Read, Var
@@ -69,6 +70,12 @@ FAULTS = {
     "values of no table": Planted("cpu", Buffer, of(name="s"), to(values=(1.0,)), "'s' has 1 values", "allocate s"),
     "a swizzle of no use": Planted(
         "cpu", Buffer, of(name="s"), to(swizzle=2), "as only shared memory is", "allocate s"
+    ),
+    "rows inside of a dimension": Planted(
+        "cpu", Buffer, of(name="x"), to(rows=PitchedRows(2, 99)), "'x' does not lie in PitchedRows", ""
+    ),
+    "rows of what is no argument": Planted(
+        "cpu", Buffer, of(name="s"), to(rows=PitchedRows(1, 99)), "'s' does not lie in PitchedRows", "allocate s"
     ),
     "an input written": Planted(
         "cpu",

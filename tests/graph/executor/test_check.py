@@ -9,8 +9,10 @@ import pytest
 
 import tilesmith as ts
 from helpers.graph.cut import cut
+from tilesmith.codegen.rows import PitchedRows
 from tilesmith.common.errors import InternalError
 from tilesmith.graph.executor.check import check_calls
+from tilesmith.graph.place import TensorPlace
 from tilesmith.tensor.program import Input, Program
 
 PROGRAM = ts.parse("""
@@ -51,14 +53,42 @@ def test_parts_are_written_once_and_all_of_them_before_the_whole_is_read() -> No
         return y
     """)
     a, b, _, y = cut(program)
-    right = {"a": ("c", 0), "b": ("c", 64)}
+    right = {"a": TensorPlace("c"), "b": TensorPlace("c", 16)}
     check_calls(program, [a, b, y], {}, right)
     for kernels, inside, said in (
         ([a, y, b], right, "kernel 1 reads c, which is not computed yet"),
-        ([a, b, y], {"a": ("c", 0), "b": ("c", 0)}, "kernels 0 and 1 both write b"),
-        ([a, b, y], {"a": ("c", 0), "b": ("c", 128)}, "b lies at byte 128 of c, which has 128"),
-        ([a, b, y], {"a": ("c", 0), "b": ("y", 64)}, "one of them is an argument"),
-        ([a, b, y], {"a": ("c", 0), "b": ("a", 0)}, "no tensor with memory of its own"),
+        ([a, b, y], {"a": TensorPlace("c"), "b": TensorPlace("c")}, "kernels 0 and 1 both write b"),
+        ([a, b, y], {"a": TensorPlace("c"), "b": TensorPlace("c", 32)}, "b lies at element 32 of c, which has 32"),
+        ([a, b, y], {"a": TensorPlace("c"), "b": TensorPlace("y", 16)}, "one of them is an argument"),
+        ([a, b, y], {"a": TensorPlace("c"), "b": TensorPlace("a")}, "no tensor with memory of its own"),
+    ):
+        with pytest.raises(InternalError, match=said):
+            check_calls(program, kernels, {}, inside)
+
+
+def test_parts_in_rows_are_written_once_and_all_of_them_before_the_whole_is_read() -> None:
+    program = ts.parse("""
+        input x: f32[3, 16]
+        a[h: 3, i: 16] = x[h, i] + 1
+        b[h: 3, i: 32] = x[h, i // 2] * 2
+        c[h: 3, i: 48] = select(i < 16, a[h, i], b[h, i - 16])
+        y[h: 3, i: 48] = c[2 - h, 47 - i]
+        return y
+    """)
+    a, b, _, y = cut(program)
+    first, second = TensorPlace("c", 0, PitchedRows(16, 48)), TensorPlace("c", 16, PitchedRows(32, 48))
+    right = {"a": first, "b": second}
+    check_calls(program, [a, b, y], {}, right)
+    wrong = "b lies at element .* of c, which has 144, in PitchedRows"
+    for kernels, inside, said in (
+        ([a, y, b], right, "kernel 1 reads c, which is not computed yet"),
+        ([b, y], right, "kernel 1 reads c, which is not computed yet"),
+        ([a, b, y], {"a": first, "b": replace(second, start=0)}, "kernels 0 and 1 both write b"),
+        ([a, b, y], {"a": first, "b": TensorPlace("c", 16)}, "kernels 0 and 1 both write b"),
+        ([a, b, y], {"a": first, "b": replace(second, start=32)}, wrong),
+        ([a, b, y], {"a": first, "b": replace(second, rows=PitchedRows(32, 50))}, wrong),
+        ([a, b, y], {"a": first, "b": replace(second, rows=PitchedRows(32, 16))}, wrong),
+        ([a, b, y], {"a": first, "b": replace(second, rows=PitchedRows(64, 96))}, wrong),
     ):
         with pytest.raises(InternalError, match=said):
             check_calls(program, kernels, {}, inside)

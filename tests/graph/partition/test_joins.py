@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
 import tilesmith as ts
-from helpers.graph.cut import Builds
-from tilesmith.codegen.artifact import Artifact
-from tilesmith.graph.executor.compose import compose
+from helpers.graph.cut import Builds, parted
+from tilesmith.codegen.rows import PitchedRows
 from tilesmith.graph.partition.partition import partition
+from tilesmith.graph.place import TensorPlace
 from tilesmith.runtime.kernel import Kernel
 from tilesmith.tensor.oracle.random_inputs import random_inputs
 from tilesmith.tensor.oracle.reference import bounded
@@ -39,17 +41,10 @@ def dense(layers: int, outer: int = 1, width: int = 16) -> Program:
     return ts.parse("\n".join([*lines, "return y"]))
 
 
-def made(program: Program) -> Artifact:
-    found = partition(program)
-    return compose(
-        found.program, found.kernels, [PICKED(kernel) for kernel in found.kernels], found.aliases, found.inside
-    )
-
-
 def is_right(program: Program) -> bool:
     inputs = random_inputs(program, 3)
     count = len(program.dynamic_inputs)
-    got = Kernel(made(program), inputs[count:])(*inputs[:count])
+    got = Kernel(parted(program, PICKED), inputs[count:])(*inputs[:count])
     got = got if isinstance(got, tuple) else (got,)
     return all(
         (np.abs(a.astype(np.float64) - want) <= tolerance).all()
@@ -61,10 +56,10 @@ def test_joins_of_a_dense_block_are_the_beginning_of_one() -> None:
     program = dense(5)
     found = partition(program)
     assert {name: place for name, place in found.inside.items() if name[0] == "p"} == {
-        f"p{n}": ("j4", 64 * 24 * (n + 1)) for n in range(4)
+        f"p{n}": TensorPlace("j4", 16 * 24 * (n + 1)) for n in range(4)
     }
     assert {name: place for name, place in found.inside.items() if name[0] == "j"} == {
-        f"j{n}": ("j4", 0) for n in (1, 2, 3)
+        f"j{n}": TensorPlace("j4") for n in (1, 2, 3)
     }
     assert not {"j1", "j2", "j3", "j4"} & {stage.name for kernel in found.kernels for stage in kernel.stages}
     assert is_right(program)
@@ -76,7 +71,7 @@ def test_rows_that_are_stacked_lie_where_they_are_put() -> None:
     last = "y[i: 4] = max[j: 32](s[i, j] * s[3 - i, j])"
     program = ts.parse("\n".join(["input x: f32[4, 32, 5]", *rows, stacked, last, "return y"]))
     found = partition(program)
-    assert found.inside == {f"p{n}": ("s", 128 * n) for n in range(4)}
+    assert found.inside == {f"p{n}": TensorPlace("s", 32 * n) for n in range(4)}
     assert len(found.kernels) == 5
     assert is_right(program)
 
@@ -90,23 +85,98 @@ def test_states_that_the_next_step_reads_too_lie_where_they_are_put() -> None:
     last = "y[i: 4, m: 24] = sum[j: 32](s[i, j] * v[j, m])"
     program = ts.parse("\n".join([*lines, stacked, last, "return y"]))
     found = partition(program)
-    assert found.inside == {f"h{n}": ("s", 128 * n) for n in range(4)}
+    assert found.inside == {f"h{n}": TensorPlace("s", 32 * n) for n in range(4)}
     assert "s" not in {stage.name for kernel in found.kernels for stage in kernel.stages}
     assert is_right(program)
 
 
-def test_parts_of_several_rows_are_not_in_the_order_of_memory() -> None:
+def test_parts_of_several_images_of_which_a_kernel_makes_one_axis() -> None:
+    """What makes `s` sees one axis of all images and channels, in the middle of which rows would begin."""
     program = dense(3, outer=2)
+    assert partition(program).inside == {}
+    assert is_right(program)
+
+
+def channels_inside(parts: str, width: int = 16, before: Sequence[str] = ()) -> Program:
+    """Two parts side by side along the innermost axis, where a window and a product read them."""
+    lines = [
+        *before,
+        f"input x: f32[5, 6, {width}]",
+        f"constant w: f32[{width}, {width}]",
+        f"constant v: f32[{2 * width}, 24]",
+    ]
+    lines += parts.replace("WIDTH", str(width)).strip().splitlines()
+    joined = f"select(c < {width}, a[i, j, c], b[i, j, c - {width}])"
+    lines.append(f"s[i: 5, j: 6, c: {2 * width}] = {joined}")
+    lines.append(f"y[i: 5, j: 6, o: 24] = sum[c: {2 * width}](s[i, j, c] * v[c, o])")
+    lines.append(f"z[i: 4, j: 6, c: {2 * width}] = max[r: 2](s[i + r, j, c])")
+    return ts.parse("\n".join([*lines, "return y, z"]))
+
+
+PRODUCTS = """
+a[i: 5, j: 6, c: WIDTH] = sum[k: WIDTH](x[i, j, k] * w[k, c])
+b[i: 5, j: 6, c: WIDTH] = sum[k: WIDTH](x[i, j, k] * w[c, k])
+"""
+
+
+def test_channels_side_by_side_lie_in_rows() -> None:
+    program = channels_inside(PRODUCTS)
+    found = partition(program)
+    assert found.inside == {
+        "a": TensorPlace("s", 0, PitchedRows(16, 32)),
+        "b": TensorPlace("s", 16, PitchedRows(16, 32)),
+    }
+    assert "s" not in {stage.name for kernel in found.kernels for stage in kernel.stages}
+    assert is_right(program)
+
+
+def test_a_dense_block_lies_in_rows() -> None:
+    lines = [
+        "input x: f32[5, 6, 16]",
+        "constant u: f32[16, 16]",
+        "s[i: 5, j: 6, c: 16] = sum[k: 16](x[i, j, k] * u[k, c])",
+    ]
+    for layer, width in enumerate((16, 32, 48)):
+        parts = [f"p{n}[i, j, c - {16 * n + 16}]" for n in range(layer)]
+        body = parts.pop() if parts else "s[i, j, c]"
+        for n, part in reversed([*enumerate(["s[i, j, c]", *parts], 1)] if layer else []):
+            body = f"select(c < {16 * n}, {part}, {body})"
+        lines.append(f"j{layer}[i: 5, j: 6, c: {width}] = {body}")
+        lines.append(f"constant w{layer}: f32[{width}, 16]")
+        lines.append(f"p{layer}[i: 5, j: 6, o: 16] = sum[c: {width}](j{layer}[i, j, c] * w{layer}[c, o])")
+    program = ts.parse("\n".join([*lines, "y[i: 5, j: 6, o: 16] = p2[i, j, 15 - o]", "return y"]))
+    found = partition(program)
+    assert found.inside == {
+        "s": TensorPlace("j2", 0, PitchedRows(16, 48)),
+        "p0": TensorPlace("j2", 16, PitchedRows(16, 48)),
+        "p1": TensorPlace("j2", 32, PitchedRows(16, 48)),
+        "j1": TensorPlace("j2", 0, PitchedRows(32, 48)),
+    }
+    assert is_right(program)
+
+
+def test_rows_that_no_kernel_could_tell_apart_are_none() -> None:
+    """What makes `a` sees one axis of all points and channels."""
+    sums = "a[i: 5, j: 6, c: WIDTH] = max[k: 3](u[k, i, j, c])\nb[i: 5, j: 6, c: WIDTH] = sum[k: WIDTH](x[i, j, k] * w[c, k])"
+    program = channels_inside(sums, before=["input u: f32[3, 5, 6, 16]"])
+    assert partition(program).inside == {}
+    assert is_right(program)
+
+
+@pytest.mark.parametrize("width", [3, 12])
+def test_rows_that_begin_at_no_line_are_none(width: int) -> None:
+    program = channels_inside(PRODUCTS, width)
     assert partition(program).inside == {}
     assert is_right(program)
 
 
 def test_a_part_that_does_not_begin_at_a_line_is_no_part() -> None:
     program = dense(3, width=3)
-    assert partition(program).inside == {} or all(start % 64 == 0 for _, start in partition(program).inside.values())
+    assert all(place.start % 16 == 0 for place in partition(program).inside.values())
     assert is_right(program)
 
 
+HALVES = {"a": TensorPlace("c"), "b": TensorPlace("c", 32)}
 PAIR = """
 input x: f32[32, 16]
 a[i: 32] = sum[k: 16](x[i, k])
@@ -120,26 +190,35 @@ e[i: 64] = c[63 - i] + d[i]
 @pytest.mark.parametrize(
     ("lines", "inside"),
     [
-        ("return e", {"a": ("c", 0), "b": ("c", 128)}),
+        ("return e", {"a": TensorPlace("c"), "b": TensorPlace("c", 32)}),
         ("return e, c", {}),
         ("return e, a", {}),
-        ("f[i: 64] = select(i >= 32, a[i - 32], b[i])\nreturn e, f", {"a": ("c", 0), "b": ("c", 128)}),
+        (
+            "f[i: 64] = select(i >= 32, a[i - 32], b[i])\nreturn e, f",
+            {"a": TensorPlace("c"), "b": TensorPlace("c", 32)},
+        ),
         ("f[i: 64] = select(i >= 32, a[i - 32], b[i])\ng[i: 64] = f[i] + exp(f[63 - i])\nreturn e, g", None),
-        ("f[i: 64] = select(i < 31, a[i], b[max(0, i - 32)])\nreturn e", {"a": ("c", 0), "b": ("c", 128)}),
-        ("v[j: 8, i: 8] = c[j * 8 + i]\nw[i: 8] = sum[j: 8](v[j, i])\nreturn e, w", {"a": ("c", 0), "b": ("c", 128)}),
+        (
+            "f[i: 64] = select(i < 31, a[i], b[max(0, i - 32)])\nreturn e",
+            {"a": TensorPlace("c"), "b": TensorPlace("c", 32)},
+        ),
+        (
+            "v[j: 8, i: 8] = c[j * 8 + i]\nw[i: 8] = sum[j: 8](v[j, i])\nreturn e, w",
+            {"a": TensorPlace("c"), "b": TensorPlace("c", 32)},
+        ),
         (
             "h[i: 32] = sum[k: 16](x[i, k] * x[i, k])\nf[i: 96] = select(i < 32, h[i], c[i - 32])\n"
             "g[i: 96] = f[95 - i] * f[i]\nreturn e, g",
-            {"a": ("f", 128), "b": ("f", 256), "c": ("f", 128), "h": ("f", 0)},
+            {"a": TensorPlace("f", 32), "b": TensorPlace("f", 64), "c": TensorPlace("f", 32), "h": TensorPlace("f")},
         ),
         (
             "h[i: 32] = sum[k: 16](x[i, k] * x[i, k])\nf[i: 96] = select(i < 64, c[i], h[i - 64])\n"
             "g[i: 96] = f[95 - i] * f[i]\nreturn e, g",
-            {"a": ("f", 0), "b": ("f", 128), "c": ("f", 0), "h": ("f", 256)},
+            {"a": TensorPlace("f"), "b": TensorPlace("f", 32), "c": TensorPlace("f"), "h": TensorPlace("f", 64)},
         ),
     ],
 )
-def test_what_lies_in_what(lines: str, inside: dict[str, tuple[str, int]] | None) -> None:
+def test_what_lies_in_what(lines: str, inside: dict[str, TensorPlace] | None) -> None:
     program = ts.parse(PAIR.strip() + "\n" + lines)
     assert inside is None or partition(program).inside == inside
     assert is_right(program)

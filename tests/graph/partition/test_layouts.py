@@ -86,6 +86,28 @@ def test_where_tensors_are_put_behind_each_other_they_stay_pieces_of_memory() ->
     assert laid_out(program) is program
 
 
+def two_branches(first: int) -> Program:
+    return text(f"""
+        input x: f32[8, 20, 20]
+        constant w: f32[64, 8]
+        constant v: f32[64, 80]
+        s[o: 64, p: 20, q: 20] = sum[c: 8](x[c, p, q] * w[o, c])
+        a[o: {first}, p: 20, q: 20] = sum[c: 64](exp(s[c, p, q]) * v[o, c])
+        b[o: {80 - first}, p: 20, q: 20] = sum[c: 64](exp(s[c, p, q]) * v[o, c + 1])
+        d[o: 80, p: 20, q: 20] = select(o < {first}, a[o, p, q], b[o - {first}, p, q])
+        y[o: 64, p: 20, q: 20] = sum[c: 80](exp(d[c, p, q]) * v[o, c])
+        return y
+    """)
+
+
+@pytest.mark.parametrize(("first", "innermost"), [(48, True), (44, False)])
+def test_channels_side_by_side_lie_innermost_where_all_parts_begin_at_lines(first: int, innermost: bool) -> None:
+    program = two_branches(first)
+    found = laid_out(program)
+    assert shape(found, "d") == ((20, 20, 80) if innermost else (80, 20, 20))
+    same(program, found)
+
+
 def test_rows_of_channels_lie_as_they_are_summed_up() -> None:
     program = text("""
         input x: f32[3, 32, 32]

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import tilesmith as ts
-from helpers.graph.cut import Builds
+from helpers.graph.cut import Builds, parted
 from tilesmith.graph.executor.check import check_calls
-from tilesmith.graph.executor.compose import compose
 from tilesmith.graph.partition.partition import Partition, partition
 from tilesmith.runtime.kernel import Kernel
 from tilesmith.tensor.oracle.random_inputs import random_inputs
@@ -79,9 +78,7 @@ def together(found: Partition, *names: str) -> bool:
 def assert_right(program: Program) -> Partition:
     found = partition(program)
     check_calls(found.program, found.kernels, found.aliases, found.inside)
-    made = compose(
-        found.program, found.kernels, [PICKED(kernel) for kernel in found.kernels], found.aliases, found.inside
-    )
+    made = parted(program, PICKED)
     inputs = random_inputs(program, 4)
     outputs = Kernel(made)(*inputs)
     for got, (want, tolerance) in zip(

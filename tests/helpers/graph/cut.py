@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 from tilesmith.codegen.artifact import Artifact
 from tilesmith.codegen.pipeline import build
+from tilesmith.codegen.rows import ArgumentRows
 from tilesmith.graph.executor.compose import compose
+from tilesmith.graph.partition.partition import partition
 from tilesmith.schedules.sketch import UNSCHEDULED
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
@@ -46,19 +48,26 @@ class Builds:
     analytic: bool = False
     made: dict[str, Artifact] = field(default_factory=dict)
 
-    def __call__(self, program: Program) -> Artifact:
-        key = program_key(program)
+    def __call__(self, program: Program, rows: ArgumentRows = ()) -> Artifact:
+        key = f"{program_key(program)} {rows}"
         if key not in self.made:
-            self.made[key] = _built(program, self.threads, self.analytic)
+            self.made[key] = _built(program, self.threads, self.analytic, rows)
         return self.made[key]
 
 
-def _built(program: Program, threads: int, analytic: bool) -> Artifact:
+def _built(program: Program, threads: int, analytic: bool, rows: ArgumentRows) -> Artifact:
     task = Task.of(program, parse_target("host"), threads)
     if not analytic:
-        return build(task.program, UNSCHEDULED, {}, task.target, threads)
+        return build(task.program, UNSCHEDULED, {}, task.target, threads, rows=rows)
     pick = analytic_pick(task)
-    return build(task.program, pick.sketch, pick.config, task.target, threads)
+    return build(task.program, pick.sketch, pick.config, task.target, threads, rows=rows)
+
+
+def parted(program: Program, builds: Builds) -> Artifact:
+    """A program cut as `compile` cuts it, and joined."""
+    found = partition(program)
+    artifacts = [builds(kernel, found.rows(kernel)) for kernel in found.kernels]
+    return compose(found.program, found.kernels, artifacts, found.aliases, found.inside)
 
 
 def joined(program: Program, builds: Builder, aliases: Mapping[str, str] | None = None) -> Artifact:
