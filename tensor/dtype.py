@@ -85,6 +85,11 @@ boolean = DType("bool", Kind.BOOL, 1, 0.0)
 DTYPES: dict[str, DType] = {t.name: t for t in (f64, f32, f16, bf16, i64, i32, i16, i8, u64, u32, u16, u8, boolean)}
 
 
+def least_finite(dtype: DType) -> float:
+    """The least number of f32 or f64 that is not -inf."""
+    return float(np.finfo(np.float64 if dtype == f64 else np.float32).min)
+
+
 def accumulator(dtype: DType) -> DType:
     """The type in which sums, products and scans of elements of a type are accumulated: narrow floats in float32.
 

@@ -9,7 +9,7 @@ from ...common.errors import ArgumentError
 from ...tensor.build import compute, select
 from ...tensor.dtype import DType, accumulator, bf16, boolean
 from ...tensor.expr import Expr
-from ...tensor.ops.softmax import attended, largest, log_softmax_of, softmax_of, without
+from ...tensor.ops.softmax import attended, log_softmax_of, softmax_of
 from ...tensor.precision import precise
 from ...tensor.program import Tensor
 from .elementwise import cast
@@ -27,12 +27,7 @@ def softmax(x: Tensor, axis: int, dtype: DType | None = None, safe: bool = False
     if not x.shape:
         return reshape(softmax(reshape(x, [1]), 0, dtype, safe), [])
     given = x if x.dtype.is_float else cast(x, out)
-    if safe:
-        place = axis_of(axis, len(x.shape))
-        top = largest(given, "out_max", place)
-        made = softmax_of(given, "out", place, dtype=out, top=top)
-        return compute(x.shape, lambda *i: select(top[without(i, place)].equal(-math.inf), 0, made[i]), name="seen")
-    return softmax_of(given, "out", axis_of(axis, len(x.shape)), dtype=out)
+    return softmax_of(given, "out", axis_of(axis, len(x.shape)), dtype=out, empty=safe)
 
 
 @function

@@ -27,6 +27,7 @@ from ...schedules.rules.cpu.rows import row_blocks_of
 from ...schedules.rules.cpu.tile import parts_of
 from ...schedules.rules.row_groups import row_group
 from ...schedules.rules.tile_groups import worth_keeping
+from ...tensor.expr import Read
 from ...tensor.program import Program, Stage
 from ...tensor.rewrites.normalise import normalise
 from ..place import Inside, argument_rows, place_of
@@ -203,8 +204,14 @@ def _stays_near(kernel: Program) -> bool:
 
 
 def _read_again(kernel: Program, product: Stage) -> int:
-    """Elements of the operands from outside that do not move with the rows of a product."""
+    """Elements of the operands from outside that do not move with the rows of a product, of each what the product reads."""
     parts = parts_of(kernel, product, product)
     rows = parts.rows if parts is not None else None
     outside = [read for read in product.reads() if read.tensor not in kernel.producers]
-    return sum(prod(kernel.tensors[r.tensor].shape) for r in outside if rows is None or not depends(r, rows))
+    return sum(_elements(kernel, product, read) for read in outside if rows is None or not depends(read, rows))
+
+
+def _elements(kernel: Program, stage: Stage, read: Read) -> int:
+    """Elements that a stage reads of a tensor: perhaps a part, as of one that holds queries, keys and values."""
+    moving = prod(axis.extent for axis in stage.all_axes if depends(read, axis.name))
+    return min(moving, prod(kernel.tensors[read.tensor].shape))

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from ...common.errors import ArgumentError
 from .. import build
-from ..build import compute, exp, log, reduce_axis
-from ..dtype import DType
+from ..build import compute, exp, log, maximum, reduce_axis
+from ..dtype import DType, least_finite
 from ..expr import Expr
 from ..indices.affine import simplify
 from ..precision import narrowed, precise, wide
@@ -100,38 +100,37 @@ def attended(
         return build.select(i[-1] <= i[-2], value, otherwise) if causal else value
 
     scores = compute(dots.shape, score, name="scores", axes=(*names, "j"))
-    top = largest(scores, "P_max", -1)
-    p = softmax_of(scores, "P", seen=lambda at, value: seen(at, value, 0.0), dtype=rounded, top=top)
+    p = softmax_of(scores, "P", seen=lambda at, value: seen(at, value, 0.0), dtype=rounded, empty=empty)
 
     def term(*i: Expr) -> build.Reduction:
         at = (*i[:-1], j)
         return build.sum(seen(at, precise(p[at]) * precise(v[(*heads(i[:-1]), j, i[-1])]), 0.0), j)
 
-    made = compute((*outer, queries, v.shape[-1]), term, name="O", axes=(*names, "d"))
-    return where_any(top, made) if empty else made
-
-
-def where_any(top: Tensor, made: Tensor) -> Tensor:
-    """Returns what was made of a softmax, of whose axes `made` keeps those of the maximum in front; 0 where that is -inf."""
-    rank = len(top.shape)
-    return compute(made.shape, lambda *i: build.select(top[i[:rank]].equal(-math.inf), 0, made[i]), name="O_seen")
+    return compute((*outer, queries, v.shape[-1]), term, name="O", axes=(*names, "d"))
 
 
 def softmax_of(
     x: Tensor, name: str, axis: int = -1, seen: Callable[[Sequence[Expr], Expr], Expr] = lambda _, value: value,
-    dtype: DType | None = None, top: Tensor | None = None,
+    dtype: DType | None = None, empty: bool = False,
 ) -> Tensor:  # fmt: skip
     """The softmax of a tensor over one of its axes, as four stages.
 
     `seen`: what is added up of a power at some indices, 0 for those that do not count. `dtype`: of the result, that of x
-    unless given. `top`: the maximum over the axis, if it is there.
+    unless given. `empty`: whether it is 0, not NaN, where all x are -inf. The maximum is finite then, so that powers are 0, and
+    so is their sum, which is 1 at least elsewhere: of the maximum alone the power is 1.
     """
-    top = top or largest(x, f"{name}_max", axis)
-    powers = compute(x.shape, lambda *i: exp(precise(x[i]) - top[without(i, axis)]), name=f"{name}_exp")
+    top = largest(x, f"{name}_max", axis)
+
+    def power(*i: Expr) -> Expr:
+        greatest = top[without(i, axis)]
+        return exp(precise(x[i]) - (maximum(greatest, least_finite(top.dtype)) if empty else greatest))
+
+    powers = compute(x.shape, power, name=f"{name}_exp")
     sums = _over(powers, f"{name}_sum", axis, build.sum, seen)
 
     def element(*i: Expr) -> Expr:
-        return (powers[i] / sums[without(i, axis)]).cast(dtype or x.dtype)
+        divisor = sums[without(i, axis)]
+        return (powers[i] / (maximum(divisor, 1.0) if empty else divisor)).cast(dtype or x.dtype)
 
     return compute(x.shape, element, name=name)
 

@@ -143,7 +143,7 @@ class _Blocks:
         fold = Fold(kept, (Const(-math.inf, own.dtype), zero, zero), values)
         tensors = (top.tensors[0], total.tensors[0], own)
         folded = Stage(tensors, stage.axes, tuple(bodies), (number,), "fold", fold, top.origin)
-        quotient = replace(stage, bodies=(before / Read(total.name, rows, own.dtype),), reduction=(), combiner=None)
+        quotient = replace(stage, bodies=(before / self.weighted.divisor,), reduction=(), combiner=None)
         return folded, quotient
 
     def _counts(self, number: Axis) -> Expr | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from ..dtype import least_finite
 from ..expr import Const, Expr, Local, Op, Read, call, rewrite, substitute, walk
 from ..indices.affine import simplify
 from ..program import Axis, Fold, Program, Stage, Tensor
@@ -37,12 +38,14 @@ def online_softmax(program: Program, stage: str) -> Program:
 
 @dataclass(frozen=True, slots=True)
 class Weighted:
-    """O[outer, own axes] = sum[j](select(seen, powers / l * weight, 0)); `seen`: None where all terms count."""
+    """O[outer, own axes] = sum[j](select(seen, powers / l * weight, 0)); `seen`: None where all terms count. `divisor`: l, or
+    max(l, constant), for rows in which nothing counts."""
 
     stage: Stage
     axis: Axis
     weight: list[Expr]
     seen: Expr | None
+    divisor: Expr
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +95,26 @@ def _power_of(expr: Expr) -> Expr | None:
     return expr.args[0] if isinstance(expr, Op) and expr.name == "exp" else None
 
 
+def _raised(expr: Expr) -> tuple[Expr, float]:
+    """(value, constant) of max(value, constant); -inf as the constant of anything else."""
+    match expr:
+        case Op(name="max", args=(value, Const(value=least))):
+            return value, float(least)
+    return expr, -math.inf
+
+
 def _is_power(program: Program, expr: Expr, top: Stage, axes: tuple[Axis, ...], axis: Axis) -> bool:
-    """Says whether `expr` is exp(x - m) over `axes` and `axis`, x being what `top` takes the maximum of."""
+    """Says whether `expr` is exp(x - m) over `axes` and `axis`, x being what `top` takes the maximum of. Where m is -inf, the
+    least finite number may stand for it: such a power is 0, as it is in the fold."""
     power = _power_of(expr)
     if not isinstance(power, Op) or power.name != "sub" or len(axes) != len(top.axes):
         return False
     keep = frozenset((top.name,))
     wanted = renamed(inlined(program, top.bodies[0], keep), (*top.axes, *top.reduction), (*axes, axis))
     maximum = Read(top.name, tuple(a.var for a in axes), top.bodies[0].dtype)
-    return simplify(power.args[0]) == wanted and power.args[1] == maximum
+    subtracted, least = _raised(power.args[1])
+    finite = least in (-math.inf, least_finite(maximum.dtype))
+    return finite and subtracted == maximum and simplify(power.args[0]) == wanted
 
 
 def find_total(program: Program, top: Stage) -> Total:
@@ -121,17 +135,20 @@ def find_weighted(program: Program, top: Stage, total: Stage) -> Weighted | None
         if stage.combiner != "sum" or stage is total or len(stage.reduction) != 1 or len(stage.axes) < rank:
             continue
         (axis,), outer = stage.reduction, stage.axes[:rank]
-        powers: list[Expr] = []
+        divisors: list[Expr] = []
         weights: list[Expr] = []
         divisor = Read(total.name, tuple(a.var for a in outer), total.bodies[0].dtype)
         seen, term = guarded(inlined(program, stage.bodies[0], keep))
         for part in factors(term):
-            divided = isinstance(part, Op) and part.name == "div" and part.args[1] == divisor
-            inside = part.args[0] if divided and isinstance(part, Op) else part
-            is_power = divided and _is_power(program, inside, top, outer, axis)
-            (powers if is_power else weights).append(part)
-        if len(powers) == 1 and weights and not _reads_any(weights, keep):
-            return Weighted(stage, axis, weights, seen)
+            match part:
+                case Op(name="div", args=(power, below)) if _raised(below)[0] == divisor and _is_power(
+                    program, power, top, outer, axis
+                ):
+                    divisors.append(below)
+                case _:
+                    weights.append(part)
+        if len(divisors) == 1 and weights and not _reads_any(weights, keep):
+            return Weighted(stage, axis, weights, seen, divisors[0])
     return None
 
 
@@ -168,7 +185,7 @@ def _with_fold(program: Program, top: Stage, sums: Total, weighted: Weighted | N
         bodies.append(before * scale + only(weighted.seen, power * product(weighted.weight)))
         kept.append(tuple(a.name for a in axes))
         initial.append(Const(0.0, dtype))
-        body = before / Read(total.name, tuple(a.var for a in outer), dtype)
+        body = before / weighted.divisor
         replaced[weighted.stage.name] = replace(weighted.stage, bodies=(body,), reduction=(), combiner=None)
     parts = Fold(tuple(kept), tuple(initial), values)
     fold = Stage(tuple(tensors), axes, tuple(bodies), (axis,), "fold", parts, top.origin)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.random_programs import programs
+from helpers.rewritten import agree
 from tilesmith.common.errors import ProgramError
 from tilesmith.tensor import ops
 from tilesmith.tensor.dtype import DType, f32, f64
@@ -32,17 +33,6 @@ from tilesmith.tensor.rewrites.registry import (
 from tilesmith.tensor.rewrites.toom_cook import strided, toom_cook
 from tilesmith.tensor.rewrites.winograd import POINTS
 from tilesmith.tensor.text.parse import parse
-
-
-def agree(original: Program, rewritten: Program, tolerance: float = 1e-11) -> None:
-    """The same outputs on the same memory; and the rewritten one survives printing."""
-    inputs = random_inputs(original, 11)
-    seen = [x.reshape(item.tensor.shape) for x, item in zip(inputs, rewritten.inputs, strict=True)]
-    assert rewritten.outputs == original.outputs
-    for a, b in zip(evaluate(original, inputs), evaluate(rewritten, seen), strict=True):
-        np.testing.assert_allclose(b.ravel(), a.ravel(), rtol=tolerance, atol=tolerance)
-    assert parse(str(rewritten)) == rewritten
-
 
 # merge_axes
 
@@ -292,62 +282,6 @@ def test_winograd_of_other_layouts_and_names() -> None:
     agree(normal, winograd(normal, "y", "p", "q"), 1e-6)
     steps = ops.conv2d(2, 3, 9, 12, 5, padding=1, layout="nhwc", stride=2)
     agree(steps, winograd(steps, "y", "p", "q", tile=4), 1e-6)
-
-
-# online_softmax
-
-
-@pytest.mark.parametrize(
-    ("program", "stage"),
-    [
-        (ops.softmax(7, 13), "out_max"),
-        (ops.softmax(1, 5), "out_max"),
-        (ops.matmul_softmax(6, 9, 5), "out_max"),
-        (ops.attention(2, 7, 11, 5), "P_max"),
-        (ops.attention(2, 7, 11, 5, causal=True), "P_max"),
-    ],
-    ids=["softmax", "one row", "matmul_softmax", "attention", "causal"],
-)
-def test_online_softmax(program: Program, stage: str) -> None:
-    rewritten = online_softmax(program, stage)
-    agree(program, rewritten)
-    assert any(s.fold for s in rewritten.stages)
-    assert not any(s.combiner == "max" for s in rewritten.stages)
-
-
-def test_attention_becomes_one_pass_over_the_keys() -> None:
-    rewritten = online_softmax(ops.attention(2, 7, 11, 5), "P_max")
-    names = [s.name for s in rewritten.stages]
-    assert names == ["dots", "scores", "P_max", "O"]
-    assert rewritten.stages[2].tensors[2].name == "O_sum"
-
-
-def test_online_softmax_with_minus_infinity() -> None:
-    program = ops.softmax(3, 4)
-    x = np.array([[-np.inf, -np.inf, 1, 2], [-np.inf] * 4, [3, -np.inf, 0, 1]], np.float32)
-    (expected,), (found,) = evaluate(program, (x,)), evaluate(online_softmax(program, "out_max"), (x,))
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
-    assert np.isnan(expected[1]).all()
-
-
-@pytest.mark.parametrize("options", [{}, {"causal": True}, {"mask": True}])
-@pytest.mark.parametrize("block", [1, 3, 12])
-def test_block_softmax(options: dict[str, bool], block: int) -> None:
-    program = ops.attention(2, 7, 12, 5, **options)
-    rewritten = block_softmax(program, "P_max", block)
-    agree(program, rewritten)
-    assert sum(s.fold is not None for s in rewritten.stages) == 1
-    assert max(s.reduction[0].extent for s in rewritten.stages if s.combiner == "max") == block
-
-
-def test_block_softmax_with_minus_infinity() -> None:
-    program = ops.attention(1, 3, 4, 2, mask=True)
-    q, k, v = (np.ones((1, n, 2), np.float32) for n in (3, 4, 4))
-    mask = np.array([[-np.inf, -np.inf, 1, 2], [-np.inf] * 4, [3, 0, -np.inf, -np.inf]], np.float32)
-    (expected,) = evaluate(program, (q, k, v, mask))
-    (found,) = evaluate(block_softmax(program, "P_max", 2), (q, k, v, mask))
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
-    assert np.isnan(expected[0, 1]).all() and np.isfinite(expected[0, [0, 2]]).all()
 
 
 # refusals
