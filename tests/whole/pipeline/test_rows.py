@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, note, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, note, settings
 
 import tilesmith as ts
+from helpers.pipeline.anything import WITHOUT_LIMITS, anything, drawn_candidate, seeds
 from helpers.pipeline.candidates import complaint, random_config
-from helpers.random_programs import any_programs
 from tilesmith.codegen.pipeline import build, loop_tree
 from tilesmith.codegen.rows import ArgumentRows, PitchedRows, strides_of
 from tilesmith.common.errors import InternalError, ScheduleError
@@ -19,12 +18,6 @@ from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor.program import Program
 
-TARGETS = tuple(parse_target(text) for text in ("host", "host", "x86:avx2", "x86:sse2"))
-WITHOUT_LIMITS = settings(
-    deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
-)
-anything = any_programs(("f32", "f32", "f64", "i32", "f16", "bf16", "i8"))
-seeds = st.integers(0, 2**32)
 GAPS = (1, 5, 16, 64)
 
 
@@ -41,12 +34,10 @@ def drawn_rows(task: Task, rng: np.random.Generator) -> ArgumentRows:
 
 def check(program: Program, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    task = Task.of(program, TARGETS[rng.integers(len(TARGETS))], int(rng.integers(1, 3)))
-    sketch = task.sketches[rng.integers(len(task.sketches))]
-    values, rows = random_config(task, sketch, rng), drawn_rows(task, rng)
-    assume(values is not None and rows)
-    assert values is not None
-    note(f"{task.target}, {task.threads} threads\n{task.text}\n{sketch.text}\n{values}\n{rows}")
+    task, sketch, values = drawn_candidate(program, rng)
+    rows = drawn_rows(task, rng)
+    assume(rows)
+    note(str(rows))
     shapes = shapes_at_last(loop_tree(task.program, sketch, values, task.target).program)
     assume(all(own is None or own.fit(shape) for own, shape in zip(rows, shapes, strict=True)))
     assert complaint(task, sketch, values, seed % 1000, at_end=bool(rng.integers(2)), rows=rows) is None
