@@ -7,7 +7,6 @@ The values of an argument and its shape are the same as ever: only where its ele
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
@@ -41,11 +40,4 @@ def strides_of(shape: tuple[int, ...], rows: PitchedRows | None = None) -> tuple
 
 def _steps(shape: tuple[int, ...]) -> list[int]:
     """The elements that a step along each dimension passes, if they lie side by side."""
-    return list(_inner(shape))[::-1]
-
-
-def _inner(shape: tuple[int, ...]) -> Iterator[int]:
-    step = 1
-    for extent in reversed(shape):
-        yield step
-        step *= extent
+    return [prod(shape[n + 1 :]) for n in range(len(shape))]

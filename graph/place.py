@@ -9,6 +9,8 @@ from ..codegen.rows import ArgumentRows, PitchedRows
 from ..common.errors import InternalError
 from ..tensor.program import Program
 
+ALIGNMENT = 64  # bytes, a line of memory: where else a tensor or a row of it begins, vectors would lie across lines
+
 
 @dataclass(frozen=True, slots=True)
 class TensorPlace:
@@ -18,6 +20,11 @@ class TensorPlace:
     tensor: str
     start: int = 0
     rows: PitchedRows | None = None
+
+    def is_aligned(self, size: int) -> bool:
+        """Says whether each row begins at a line of memory, if the whole does. `size`: bytes of an element."""
+        pitch = 0 if self.rows is None else self.rows.pitch
+        return self.start * size % ALIGNMENT == 0 == pitch * size % ALIGNMENT
 
     def of_part(self, start: int, elements: int, rows: PitchedRows | None) -> TensorPlace | None:
         """Returns the place of a part of what lies here; None where its rows are not all as far apart."""

@@ -68,16 +68,15 @@ def storages(tree: LoopTree, plan: Plan, rows: Mapping[str, PitchedRows]) -> dic
     for declared in tree.program.inputs:
         tensor = declared.tensor
         scope = Scope.CONSTANT if declared.constant else Scope.INPUT
-        buffer = Buffer(tensor.name, tensor.dtype, tensor.shape, scope, rows=rows.get(tensor.name))
-        found[tensor.name] = Storage(buffer)
+        found[tensor.name] = Storage(Buffer(tensor.name, tensor.dtype, tensor.shape, scope))
     for table in tree.program.tables:
         tensor = table.tensor
         found[tensor.name] = Storage(Buffer(tensor.name, tensor.dtype, tensor.shape, Scope.TABLE, values=table.values))
     for planned in plan.stages.values():
         for storage in planned.storage:
-            made = _made(tree, planned.stage, storage, plan.gpu)
-            lies = rows.get(storage.tensor.name) if made.buffer.scope is Scope.OUTPUT else None
-            found[storage.tensor.name] = made if lies is None else replace(made, buffer=replace(made.buffer, rows=lies))
+            found[storage.tensor.name] = _made(tree, planned.stage, storage, plan.gpu)
+    for name, lies in rows.items():
+        found[name] = replace(found[name], buffer=replace(found[name].buffer, rows=lies))
     return found
 
 

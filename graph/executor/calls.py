@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from ...codegen.artifact import Artifact
 from ...tensor.program import Program
-from ..place import Inside, place_of, root
+from ..place import ALIGNMENT, Inside, place_of, root
 from .check import tensor_bytes
-from .memory import ALIGNMENT, Arena, MemoryBlock, plan_arena
+from .memory import Arena, MemoryBlock, plan_arena
 
 Slot = int
 

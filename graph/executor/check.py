@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from ...codegen.rows import PitchedRows
 from ...common.errors import InternalError
 from ...tensor.program import Program, Tensor
-from ..place import Inside, TensorPlace, place_of, root
-from .memory import ALIGNMENT
+from ..place import ALIGNMENT, Inside, TensorPlace, place_of, root
 
 _SHOWN = 5
 NOBODY = -1
@@ -127,10 +126,9 @@ def _of_inside(program: Program, aliases: Mapping[str, str], inside: Inside) -> 
 
 def _fits(place: TensorPlace, elements: int, room: int, size: int) -> bool:
     """Says whether a tensor begins at a piece of memory, all rows of it do, and the last one ends where there is room."""
-    rows = place.rows or PitchedRows(elements, 0)
-    whole = elements % rows.length == 0 and (place.rows is None or rows.length <= rows.pitch)
-    aligned = place.start * size % ALIGNMENT == 0 == rows.pitch * size % ALIGNMENT
-    return whole and aligned and 0 <= place.start <= room - rows.end(elements)
+    rows = place.rows or PitchedRows(elements, elements)
+    whole = elements % rows.length == 0 and rows.length <= rows.pitch
+    return whole and place.is_aligned(size) and 0 <= place.start <= room - rows.end(elements)
 
 
 def _same(number: int, tensor: Tensor, program: Program) -> Iterator[str]:

@@ -18,7 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
-ALIGNMENT = 64
+from ..place import ALIGNMENT
+
 _NEAR = 1.02  # times the lower bound: good enough to stop at
 _WORK = 2_500_000  # neighbours looked at while an order is varied: some 0.5 s
 

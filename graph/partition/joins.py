@@ -21,8 +21,6 @@ from ...tensor.program import Axis, Program, Stage
 from ..place import Inside, TensorPlace
 from .places import distance
 
-ALIGNMENT = 64  # bytes: where else a part or a row of it begins, vectors would lie across lines of memory
-
 
 @dataclass(frozen=True, slots=True)
 class JoinedPart:
@@ -115,17 +113,13 @@ def joins_of(
         missing = [name for name in placed if name not in inside]
         if len(placed) < len(parts) or any(inside.get(name, place) != place for name, place in placed.items()):
             continue  # a part lies elsewhere
-        if not all((name in inner or is_stored(name)) and _is_aligned(placed[name], size) for name in missing):
+        if not all((name in inner or is_stored(name)) and placed[name].is_aligned(size) for name in missing):
             continue
         if around.tensor != join:
             inside[join] = around
         inside |= placed
         laid.add(join)
     return Joins(inside, frozenset(laid))
-
-
-def _is_aligned(place: TensorPlace, size: int) -> bool:
-    return place.start * size % ALIGNMENT == 0 and (place.rows is None or place.rows.pitch * size % ALIGNMENT == 0)
 
 
 def _around(known: Sequence[TensorPlace | None], parts: Sequence[JoinedPart]) -> TensorPlace | None:

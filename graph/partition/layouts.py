@@ -19,7 +19,7 @@ from ...tensor.expr import Expr, Read, Var
 from ...tensor.indices.affine import affine
 from ...tensor.program import Axis, Program, Stage
 from ...tensor.stage_edits import map_reads, map_stage
-from .joins import ALIGNMENT
+from ..place import ALIGNMENT
 
 Dimension = tuple[str, int]  # of a tensor, as the program counts them
 DimensionOrder = tuple[int, ...]  # the dimensions of a tensor, outermost first
