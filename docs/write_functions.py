@@ -22,8 +22,9 @@ them: their code is written into it, for scalars and for vectors of any width, o
 computes in `f32` and in `f64`; 0.5 is the nearest number. `f16` and `bf16` are computed in `f32` and rounded once. Tests
 hold these bounds over all binades, and measurements refuse a kernel that leaves them, or 4 units where they are smaller.
 *cost* is what one vector takes next to a sum or a product of vectors, as the cost model counts it. Infinities, NaN, zeros
-of both signs and subnormal numbers give what NumPy says, but for one: with AVX-512 `exp` of `f32` is 0 where the true value
-is less than the least normal number (1.2e-38), as subnormal numbers slow what follows by a hundred times there.
+of both signs and subnormal numbers give what NumPy says, but for two: with AVX-512 `exp` of `f32` is 0 where the true value
+is less than the least normal number (1.2e-38), and so is `erfc`: subnormal numbers slow what follows by a hundred times
+there.
 
 | function | in Python | gives | error in f32 | in f64 | cost |
 |---|---|---|---|---|---|

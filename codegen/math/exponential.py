@@ -181,6 +181,14 @@ def exp_within(b: Body, x: str, low: str = "") -> str:
     return b.mul(b.mul(p, power), power)
 
 
+def exp_or_zero(b: Body, x: str, low: str, where: str) -> str:
+    """Works as `exp_within` where the mask holds, and gives 0 elsewhere. Where `scales`."""
+    if b.lanes >= 8:
+        return _exp_scaled(b, x, low, where)
+    zero = b.constant(0.0)
+    return b.select(where, exp_within(b, b.select(where, x, zero), low), zero)
+
+
 def _exp_scaled(b: Body, x: str, low: str, where: str = "") -> str:
     """Computes e^(x + low) of f32 with an instruction that multiplies by 2^n for any n: x = n ln 2 + r with |r| <= ln 2 / 2.
     Gives 0 where the mask `where` does not hold."""

@@ -30,6 +30,7 @@ NORMAL_Q_F32 = (
     1.0,
 )
 MINUS_HALF_LOG2_E_F32 = -0.7213475108146667
+LEAST = 13.146245956420898  # of f32, up to which z times the tail is a normal number
 VANISHED = (14.5, 38.625)  # of f32 and f64: x times the tail is below half of the least denormal number
 
 
@@ -38,6 +39,7 @@ def gelu(b: Body, x: str) -> str:
 
     max(x, 0) - z tail(z), z = |x|: on the left the difference is its second part alone, to all its digits, and on the right
     the digits that the tail may lack do not count. So no choice between the two is left, and the rounding of z^2 may stay.
+    Where powers are scaled, z times the tail is 0 instead of a subnormal number, as in `exp`.
     """
     z = b.at_most(b.call("fabs", x), VANISHED[0 if b.single else 1])
     factor, ratio = _scaled_tail(b, z) if b.scales else (z, _tail(b, z))
@@ -46,13 +48,16 @@ def gelu(b: Body, x: str) -> str:
 
 
 def _scaled_tail(b: Body, z: str) -> tuple[str, str]:
-    """Two factors of z tail(z) in f32, where an instruction multiplies by 2^n."""
-    square = b.mul(z, z)
+    """Two factors of z tail(z) in f32, where an instruction multiplies by 2^n; the first is 0 beyond LEAST."""
+    square, kept = b.mul(z, z), b.compare("ule", z, b.constant(LEAST))
     log2_e = b.constant(MINUS_HALF_LOG2_E_F32)
     n = b.call("roundeven", b.mul(square, log2_e))
     r = b.muladd(square, log2_e, b.emit(f"fneg {b.type} {n}"))
     above, below = _ratio(b, z)
-    return b.mul(z, b.scale(b.horner(EXP2_SCALED_F32, r), n)), b.div(above, below)
+    factor, masked = b.mul(z, b.horner(EXP2_SCALED_F32, r)), b.lanes >= 8
+    n = n if masked else b.select(kept, n, b.constant(0.0))
+    scaled = b.scale(factor, n, kept if masked else "")
+    return scaled if masked else b.select(kept, scaled, b.constant(0.0)), b.div(above, below)
 
 
 def _tail(b: Body, z: str) -> str:

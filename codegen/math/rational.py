@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .body import Body, Function
-from .exponential import exp_within
+from .exponential import exp_or_zero, exp_within
 
 # tanh(x) = x P(x^2) / Q(x^2) up to 9.015625, and erf(x) up to 3.9296875; all coefficients are positive, so nothing cancels
 TANH_P_F32 = (
@@ -87,6 +87,7 @@ ERFC_Q_F64 = (
     0.001772505190146899,
 )
 
+LEAST_ERFC = 9.194548606872559  # of f32, up to which erfc is a normal number
 # exp(x^2) (1 - erf(x)) = P(x) / Q(x) from 0 to 10.25, and to 27.25
 ERFCX_P_F32 = (
     1.0,
@@ -145,11 +146,13 @@ def erf(b: Body, x: str) -> str:
 def erfc(b: Body, x: str) -> str:
     """1 - erf(x). With all digits where it is small. erfc(-inf) = 2, of inf 0.
 
-    e^(-x^2) P(|x|) / Q(|x|), or 2 less that for negative x. The rounding of x^2 goes into the power with it.
+    e^(-x^2) P(|x|) / Q(|x|), or 2 less that for negative x. The rounding of x^2 goes into the power with it. Where powers are
+    scaled, what is less than the least normal number is 0, as in `exp`.
     """
     limit, top, bottom = (10.1875, ERFCX_P_F32, ERFCX_Q_F32) if b.single else (27.25, ERFCX_P_F64, ERFCX_Q_F64)
     a = b.at_most(b.call("fabs", x), limit)  # there it has vanished
-    power = exp_within(b, *_negative_square(b, a))
+    square = _negative_square(b, a)
+    power = exp_or_zero(b, *square, b.compare("ule", a, b.constant(LEAST_ERFC))) if b.scales else exp_within(b, *square)
     tail = b.mul(power, b.div(b.horner(top, a), b.horner(bottom, a)))
     return b.select(b.compare("olt", x, b.constant(0.0)), b.sub(b.constant(2.0), tail), tail)
 
