@@ -10,6 +10,7 @@ import pytest
 import tilesmith as ts
 from tilesmith.common.errors import ArgumentError
 from tilesmith.runtime.devices.cpu import device as cpu
+from tilesmith.runtime.devices.cpu import memory
 from tilesmith.runtime.devices.cpu.cold import evict
 from tilesmith.runtime.devices.cpu.memory import address
 
@@ -50,6 +51,14 @@ def test_where_default_arrays_lie(monkeypatch: pytest.MonkeyPatch) -> None:
             kernel.time()
             others.append(np.empty(size + 4 * len(others), np.float32))
     assert seen == {(True, True, True)}
+
+
+def test_much_memory_is_on_large_pages_to_its_end() -> None:
+    page = memory.LARGE_PAGE
+    for size, pages in ((page, 1), (page + page // 4, 1), (page + page // 2, 2), (2 * page, 2), (2 * page + 64, 3)):
+        assert memory._in_large_pages(size) == pages * page
+        kept = memory.kept_memory(size)
+        assert kept.nbytes == size and address(kept) % memory.ALIGNMENT == 0
 
 
 def test_evicted_lines_come_from_memory() -> None:

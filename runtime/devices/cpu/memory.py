@@ -94,9 +94,12 @@ def kept_memory(size: int, behind: int = 0) -> Array:
 
 
 def _in_large_pages(size: int) -> int:
-    """The bytes of memory of this size that large pages are for: not the end of it that fills less than half of one."""
+    """The bytes of memory of this size that large pages are for. Of less than two of them the end is left out that fills less
+    than half of one. Of more it is not: a fast convolution of resnet50 whose products lay in small pages, behind 8 MB of large
+    ones, took 590 us instead of 415 (two threads of a Granite Rapids)."""
     whole, rest = divmod(size, LARGE_PAGE)
-    return (whole + (2 * rest >= LARGE_PAGE or not whole)) * LARGE_PAGE
+    last = rest > 0 and (not whole or whole >= 2 or 2 * rest >= LARGE_PAGE)
+    return (whole + last) * LARGE_PAGE
 
 
 def unchanging(array: Array) -> Array:
