@@ -56,7 +56,9 @@ class _Contender:
     def request(self, limit: float | None, reference: ReferenceKernel | None = None) -> TimeRequest:
         yardstick = self.job.purpose is Purpose.YARDSTICK
         inputs = keep(self.job.inputs)
-        return TimeRequest(self.job.program, self.built.artifact, self.job.threads, limit, reference, yardstick, inputs)
+        return TimeRequest(
+            self.job.program, self.built.artifact, self.job.threads, limit, reference, yardstick, inputs, self.job.cold
+        )  # fmt: skip
 
     def finished(self, measurement: Measurement) -> Measurement:
         seconds = self.built.seconds + measurement.compile_seconds  # a GPU's driver compiles too

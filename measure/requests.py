@@ -21,6 +21,7 @@ class TimeRequest:
 
     `reference`: in whose units a timer tells times that knows no kernel of the program yet. It is item 1 of what is done.
     `inputs`: the file of inputs that a person gave (given.py), "" for none.
+    `cold`: each run that is timed reads constants from memory.
     `yardstick`: a kernel that the contenders of a confirmation are compared with. It is checked before them, and not timed.
     """
 
@@ -31,11 +32,17 @@ class TimeRequest:
     reference: ReferenceKernel | None = None
     yardstick: bool = False
     inputs: str = ""
+    cold: bool = False
+
+    @property
+    def data(self) -> str:
+        """Names those that are checked on the same data: the program, and the inputs that were given for it."""
+        return f"{self.program}{self.inputs}"
 
     @property
     def subject(self) -> str:
-        """Names those whose times can be compared: the program, and the inputs that were given for it."""
-        return f"{self.program}{self.inputs}"
+        """Names those whose times can be compared."""
+        return f"{self.data}{' cold' if self.cold else ''}"
 
 
 @dataclass(frozen=True, slots=True)

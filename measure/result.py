@@ -30,6 +30,7 @@ class Purpose(StrEnum):
 
     SEARCH = "search"
     CONFIRM = "confirm"
+    MODEL = "model"  # chosen inside of the model that it is a kernel of
     YARDSTICK = "yardstick"  # for a confirmation: what others are compared with; checked, not timed, and no record
 
 
@@ -82,7 +83,7 @@ class Job:
 
     `sketch` is the sketch's text ("" for the unscheduled nest); `limit` is the best time known in seconds, infinity before
     there is any: what is clearly slower may be dropped after its first repeat (None: measure fully, as it is). `inputs`: those
-    that a person gave (given.py); the others are drawn.
+    that a person gave (given.py); the others are drawn. `cold`: each run that is timed reads constants from memory.
     """
 
     number: int
@@ -94,11 +95,12 @@ class Job:
     purpose: Purpose = Purpose.SEARCH
     limit: float | None = None
     inputs: bytes = b""
+    cold: bool = False
 
     @property
     def program_and_inputs(self) -> str:
-        """Identifies the jobs whose times can be compared: those of the same program with the same inputs."""
-        return f"{self.program}{digest(self.inputs)}"
+        """Identifies the jobs whose times can be compared: those of the same program with the same inputs, all cold or none."""
+        return f"{self.program}{digest(self.inputs)}{' cold' if self.cold else ''}"
 
 
 class AtEnd:

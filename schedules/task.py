@@ -21,15 +21,19 @@ from .sketch import UNSCHEDULED, Sketch
 @dataclass(frozen=True, eq=False)
 class Task:
     """A program on a target with a number of threads: what is tuned. `program` is in canonical form (`Task.of` sees to that);
-    sketches are of its normalised form."""
+    sketches are of its normalised form. `in_model`: it is one of several kernels, whose data take its own's places in the
+    caches: it is timed as it reads constants from memory, and its records are apart from those of a kernel alone."""
 
     program: Program
     target: Target
     threads: int
     accuracy: Accuracy = "default"
+    in_model: bool = False
 
     @staticmethod
-    def of(program: object, target: Target, threads: int, accuracy: Accuracy = "default") -> Task:
+    def of(
+        program: object, target: Target, threads: int, accuracy: Accuracy = "default", *, in_model: bool = False
+    ) -> Task:
         """Makes the task of any program. ArgumentError for anything else, such as an operator's name."""
         if not isinstance(program, Program):
             raise ArgumentError(
@@ -38,12 +42,12 @@ class Task:
                 found=repr(program)[:80],
                 advice="models come from tilesmith.from_torch, from_onnx and load",
             )
-        return Task(canonical(program), target, threads, accuracy)
+        return Task(canonical(program), target, threads, accuracy, in_model)
 
     @cached_property
     def key(self) -> str:
-        """Returns the sha256 of program key, target key, threads and accuracy: 64 hexadecimal digits."""
-        return task_key(program_key(self.program), self.target.key, self.threads, self.accuracy)
+        """Returns the sha256 of program key, target key, threads, accuracy and `in_model`: 64 hexadecimal digits."""
+        return task_key(program_key(self.program), self.target.key, self.threads, self.accuracy, self.in_model)
 
     @cached_property
     def text(self) -> str:

@@ -69,4 +69,5 @@ def task_title(task: TaskIdentity) -> str:
 def place_text(task: TaskIdentity) -> str:
     """Returns what a task's kernels are for: `x86:avx512, 2 threads`."""
     accuracy = "" if task.accuracy == "default" else f", {task.accuracy} accuracy"
-    return f"{short_target(task.target)}, {task.threads} thread{'' if task.threads == 1 else 's'}{accuracy}"
+    place = ", in a model" if task.in_model else ""
+    return f"{short_target(task.target)}, {task.threads} thread{'' if task.threads == 1 else 's'}{accuracy}{place}"

@@ -7,7 +7,7 @@ are of all of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..graph.partition.partition import Partition, partition
 from ..schedules.access import is_anchor
@@ -44,7 +44,7 @@ class Kernels:
         tasks: list[Task] = []
         numbers = []
         for kernel in parts.kernels:
-            task = Task.of(kernel, target, threads, accuracy)
+            task = Task.of(kernel, target, threads, accuracy, in_model=True)
             if task.text not in found:
                 found[task.text] = len(tasks)
                 tasks.append(task)
@@ -56,24 +56,47 @@ class Kernels:
         return self.partition.kernels[self.number.index(number)]
 
 
-def tuned_apart(
-    programs: Sequence[Program], weights: Sequence[float], target: Target, threads: int, accuracy: Accuracy
-) -> tuple[list[Program], list[float]]:
-    """The programs whose tasks a search has, equal ones once, and how often each is needed: kernels stand for what is cut."""
+@dataclass(frozen=True, slots=True)
+class TunedTask:
+    """A task of a search: the program that it is of, with the names of its model, and how often it is needed."""
+
+    program: Program
+    task: Task
+    count: float
+
+
+@dataclass(frozen=True, slots=True)
+class TunedTasks:
+    """The tasks of a search, those of kernels once, and the kernels of each of its programs: None for one that is not cut."""
+
+    tasks: list[TunedTask]
+    kernels: list[Kernels | None]
+
+
+def tuned_tasks(
+    programs: Sequence[Program],
+    weights: Sequence[float],
+    target: Target,
+    threads: int,
+    accuracy: Accuracy,
+    *,
+    whole: bool = False,
+) -> TunedTasks:
+    """Lists the tasks of a search of some programs: kernels stand for what is cut, unless all are wanted `whole`. Errors: those
+    of `Task.of`."""
     found: dict[str, int] = {}
-    tasks: list[Program] = []
-    counts: list[float] = []
+    tasks: list[TunedTask] = []
+    of_each: list[Kernels | None] = []
     for program, weight in zip(programs, weights, strict=True):
-        parts = parts_of(program, target) if isinstance(program, Program) else None
-        if parts is None:
-            tasks.append(program)
-            counts.append(weight)
+        parts = parts_of(program, target) if isinstance(program, Program) and not whole else None
+        of_each.append(None if parts is None else Kernels.of(parts, target, threads, accuracy))
+        if (kernels := of_each[-1]) is None:
+            tasks.append(TunedTask(program, Task.of(program, target, threads, accuracy), weight))
             continue
-        kernels = Kernels.of(parts, target, threads, accuracy)
         for number, task in enumerate(kernels.tasks):
-            place = found.setdefault(task.text, len(tasks))
+            place = found.setdefault(task.key, len(tasks))
             if place == len(tasks):
-                tasks.append(kernels.first(number))
-                counts.append(0.0)
-            counts[place] += weight * kernels.number.count(number)
-    return tasks, counts
+                tasks.append(TunedTask(kernels.first(number), task, 0.0))
+            more = weight * kernels.number.count(number)
+            tasks[place] = replace(tasks[place], count=tasks[place].count + more)
+    return TunedTasks(tasks, of_each)

@@ -94,6 +94,7 @@ def problem_of(program: Program, space: TaskSpace, machine: Machine, inputs: byt
         target=task.target.text,
         threads=task.threads,
         accuracy=task.accuracy,
+        in_model=task.in_model,
     )
     return Problem(
         kernel_name(program), identity, space, machine, builder_version(), ceilings, program_work(program),

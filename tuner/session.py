@@ -116,6 +116,7 @@ class Session:
             purpose=purpose,
             limit=limit,
             inputs=self.problem.inputs,
+            cold=identity.in_model,
         )
 
     def yardstick(self) -> Candidate | None:
@@ -176,6 +177,19 @@ class Session:
         close = [r for n, r in enumerate(ranked[:count]) if n < least or r.seconds <= margin * ranked[0].seconds]
         found = (self.problem.candidate(r.trial.sketch, r.config) for r in close)
         return [candidate for candidate in found if candidate is not None]
+
+    def leaders(self, count: int | None = None) -> list[Candidate]:
+        """The candidates to be timed inside of a model, all or so many: the two that were chosen there before, then the best by
+        themselves, of those that are known to be right."""
+        task, place, builder = self.problem.identity.key, self.problem.machine.key, self.problem.builder
+        known = [
+            r for r in self.database.records(task, machine=place, builder=builder) if r.trial.run not in self.apart
+        ]
+        before = [r for r in rank(known) if r.trial.purpose is Purpose.MODEL][:2]
+        alone = rank([record for record in known if record.trial.purpose is not Purpose.MODEL])
+        right = [r for r in alone if not self.problem.sampled or r.trial.purpose is Purpose.CONFIRM]
+        found = [self.problem.candidate(r.trial.sketch, r.config) for r in [*before, *right]]
+        return list(dict.fromkeys(candidate for candidate in found if candidate is not None))[:count]
 
     def best(self) -> Record | None:
         """The best record of the task on this machine by this builder, from any run."""

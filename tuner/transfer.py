@@ -116,7 +116,7 @@ def _samples(
         return None
     try:
         program = parse(one.program)
-        other = Task.of(program, task.target, one.threads, one.accuracy)
+        other = Task.of(program, task.target, one.threads, one.accuracy, in_model=one.in_model)
         space = TaskSpace(other, problem.ceilings, sketches_of(other))
         theirs = replace(problem_of(program, space, problem.machine), builder=problem.builder)
     except TilesmithError:  # what a template of a person's own refuses, or this version no longer accepts

@@ -25,11 +25,12 @@ from .callbacks.callback import Callback, Callbacks, Heard
 from .effort import Effort, effort_named
 from .failures import search_failed
 from .inputs import packed_inputs
-from .kernels import tuned_apart
+from .kernels import tuned_tasks
 from .models.tasks import place_of
 from .outcome import TuneResult
 from .packages import check_packages
 from .problem import problem_of
+from .racing.race import ModelRace, races_of
 from .records.database import open_database
 from .runners import check_runner, place_for
 from .scheduler import (
@@ -116,10 +117,9 @@ def tune(
         check_packages(strategy)
     resolved = target_of(target)
     check_runner(resolved, runner)
-    count = thread_count(threads, resolved)
-    if template is None and not inputs:
-        programs, shares = tuned_apart(programs, shares, resolved, count, accuracy_named(accuracy))
-    tasks = [Task.of(one, resolved, count, accuracy_named(accuracy)) for one in programs]
+    count, kept = thread_count(threads, resolved), accuracy_named(accuracy)
+    wanted = tuned_tasks(programs, shares, resolved, count, kept, whole=template is not None or bool(inputs))
+    programs, tasks, shares = map(list, zip(*((one.program, one.task, one.count) for one in wanted.tasks), strict=True))
     check_different(tasks)
     spaces = [sketches_of(task) for task in tasks]
     request: dict[str, object] = {
@@ -156,7 +156,7 @@ def tune(
             chooser = thinking.strategy(strategy, space, seed, preset, known.samples)
             lanes.append(TaskLane(session, chooser, watcher, weight, known.seeds, told))
         tell_watchers(lanes, place.runner, budget, whole)
-        return search(lanes, place.runner, budget, preset)
+        return search(lanes, place.runner, budget, preset, races_of(several, wanted.kernels))
 
 
 def _check(seed: object, template: object) -> None:
@@ -185,8 +185,11 @@ def _whole(given: Sequence[Program | Model], kernels: Sequence[Program], counts:
     return Whole(", ".join(names) or "the program", counts, [place_of(kernel) for kernel in kernels])
 
 
-def search(lanes: Sequence[TaskLane], runner: Runner, budget: Budget, effort: Effort) -> TuneResult:
-    """Runs sessions to their end: explore, then compare the leaders of each. Raises SearchFailed when all candidates failed."""
+def search(
+    lanes: Sequence[TaskLane], runner: Runner, budget: Budget, effort: Effort, races: Sequence[ModelRace] = ()
+) -> TuneResult:
+    """Runs sessions to their end: explore, then compare the leaders of each, at last inside of the models that they are kernels
+    of. Raises SearchFailed when all candidates failed."""
     finished = interrupted = False
     for lane in lanes:
         problem = lane.session.problem
@@ -201,6 +204,8 @@ def search(lanes: Sequence[TaskLane], runner: Runner, budget: Budget, effort: Ef
         for lane in lanes:
             lane.finish()
             lane.confirm(runner, effort)
+        for race in races:
+            race.run(lanes, runner)
         finished = True
     except KeyboardInterrupt:  # what is in flight is dropped; all that came home is in the database
         interrupted = True

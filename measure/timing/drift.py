@@ -37,7 +37,9 @@ RECENT = 1.5  # seconds within which a turn of the control still tells how fast 
 LOOKS = 5  # the latest, of which the middle one counts
 LEAST_RUNS = 2  # in one turn, of which the faster counts: the first finds the caches full of another kernel's data
 LARGEST = 2.5  # factor by which a machine drifts (two threads on one core: 2); more is a control that was disturbed
-OWN = 4 << 20  # bytes of constants, above which there is no control: each kernel has a copy, and the control's is cold
+# Bytes of constants above which there is no control: each kernel has a copy, and the control's is cold. Where constants are
+# cold for all there is one.
+OWN = 4 << 20
 TURNS = 3  # of the control and a contender, if they agree
 PROOF = 5  # of the control and of what seems to be the best, if they agree
 MOST_TURNS, MOST_SECONDS = 25, 0.1  # if they do not; the seconds count after PROOF turns

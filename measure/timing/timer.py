@@ -105,7 +105,7 @@ class Timer:
     def _drift_of(self, request: TimeRequest, bench: Bench) -> Drift | None:
         """Returns what takes the machine's drift out of a trial's times; None where nothing does."""
         own = sum(constant.nbytes for constant in bench.constants)
-        return None if request.limit is None or own > OWN else self._drift
+        return None if request.limit is None or (own > OWN and not request.cold) else self._drift
 
     def _reference(self, request: TimeRequest, drift: Drift | None, link: Link) -> tuple[_Passed, float] | None:
         """The kernel in whose units times of the program are told, loaded and checked, while no control is known."""
@@ -209,7 +209,7 @@ class Timer:
         so_far = replace(so_far, check_seconds=perf_counter() - start, remark=bench.checker.remark)
         if message is not None:
             return self._failed(Status.WRONG_RESULT, "verify", f"{message} (data of seed {self._seed})", so_far)
-        repeat = partial(kernel.run_repeat, bench.timed)
+        repeat = partial(kernel.run_repeat, bench.timed, cold=request.cold)
         return _Passed(kernel, bench, first, so_far, undisturbed(repeat) if self._device.clock == "host" else repeat)
 
     def _faulted(self, error: KernelFault, stage: str, so_far: Measurement) -> Measurement:
@@ -233,11 +233,11 @@ class Timer:
 
     def _bench(self, request: TimeRequest) -> Bench:
         """The bench of a program and its inputs; the ones used longest ago make room."""
-        bench = self._benches.get(request.subject)
+        bench = self._benches.get(request.data)
         if bench is None:
             bench = bench_of(request.program, self._device, self._seed, read(request.inputs))
-            self._benches[request.subject] = bench
-        self._benches.move_to_end(request.subject)
+            self._benches[request.data] = bench
+        self._benches.move_to_end(request.data)
         while len(self._benches) > 1 and sum(b.bytes for b in self._benches.values()) > _KEPT_BYTES:
             self._benches.popitem(last=False)
         return bench

@@ -46,7 +46,7 @@ class AbsentKernel:
     def evict(self, arrays: Sequence[Array]) -> None:
         """Does nothing: nothing is here."""
 
-    def run_repeat(self, arrays: Sequence[Any], count: int) -> NoReturn:
+    def run_repeat(self, arrays: Sequence[Any], count: int, cold: bool = False) -> NoReturn:
         """Fails as `run` does."""
         raise self._why
 

@@ -40,9 +40,10 @@ class LoadedKernel(Protocol):
         and no output shares memory with another. False if not, or if this cannot be told cheaply: then nothing has run."""
         ...
 
-    def run_repeat(self, arrays: Sequence[Any], count: int) -> float:
+    def run_repeat(self, arrays: Sequence[Any], count: int, cold: bool = False) -> float:
         """Runs `count` times without Python in between (a CPU), or with cold caches and timed by the device (a GPU).
-        Returns the seconds that all of them took."""
+        `cold`: before each run what is kept of constants leaves the caches of the processors. Returns the seconds that all
+        of the runs took."""
         ...
 
     def run_timed(self, arrays: Sequence[Any]) -> Sequence[float]:

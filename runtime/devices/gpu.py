@@ -305,7 +305,7 @@ class GpuKernel:
     def evict(self, arrays: Sequence[Array]) -> None:
         """See `LoadedKernel.evict`: `run_repeat` does it."""
 
-    def run_repeat(self, arrays: Sequence[Any], count: int) -> float:
+    def run_repeat(self, arrays: Sequence[Any], count: int, cold: bool = False) -> float:
         """See `LoadedKernel.run_repeat`."""
         return self._port.timed(lambda: self.run(arrays), count)
 

@@ -106,8 +106,8 @@ class LibraryKernel:
         """Leaves it to the caller to look at the objects."""
         return False
 
-    def run_repeat(self, arrays: Sequence[Array], count: int) -> float:
-        """See LoadedKernel; Python is in between."""
+    def run_repeat(self, arrays: Sequence[Array], count: int, cold: bool = False) -> float:
+        """See LoadedKernel; Python is in between, and weights stay where they are."""
         started = time.perf_counter()
         for _ in range(count):
             self.run(arrays)

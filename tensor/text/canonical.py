@@ -67,12 +67,12 @@ def family_key(program: Program) -> str:
     return _sha256("\n".join([*lines, *form.outputs]))
 
 
-def task_key(program: str, target: str, threads: int, accuracy: Accuracy = "default") -> str:
+def task_key(program: str, target: str, threads: int, accuracy: Accuracy = "default", in_model: bool = False) -> str:
     """Returns the key of a task, from the keys of its program and target.
 
-    The default accuracy is not part of it: there was no other one once.
+    The default accuracy is not part of it, nor that a kernel stands alone: there was nothing else once.
     """
-    more = "" if accuracy == "default" else f"\n{accuracy}"
+    more = ("" if accuracy == "default" else f"\n{accuracy}") + ("\nin a model" if in_model else "")
     return _sha256(f"{program}\n{target}\n{threads}{more}")
 
 

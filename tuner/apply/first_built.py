@@ -26,16 +26,14 @@ from .tiers import Failed, is_draft_known, picks
 FAILURES = 8  # of a tier: candidates that do not build, until the next tier is asked
 
 
-def first_built(
-    task: Task, db: str | Path | None, *, strict: bool, among: bool = False, rows: ArgumentRows = ()
-) -> tuple[Pick, Artifact]:
-    """The first candidate of all tiers that can be built. `among`: it is one of several of a model. `rows`: see `build`.
+def first_built(task: Task, db: str | Path | None, *, strict: bool, rows: ArgumentRows = ()) -> tuple[Pick, Artifact]:
+    """The first candidate of all tiers that can be built. `rows`: see `build`.
 
     Errors: NoRecordError, or what a strict one's build failed with.
     """
     failed: Failed = []
     tries = Counter[str]()
-    with closing(picks(task, db, strict=strict, failed=failed, among=among)) as offered:
+    with closing(picks(task, db, strict=strict, failed=failed)) as offered:
         for pick in offered:
             tier = pick.provenance.tier
             if tries[tier] < FAILURES:
@@ -67,11 +65,11 @@ def default_pick(note: str) -> Pick:
 
 
 def first_known(
-    task: Task, db: str | Path | None, *, strict: bool, among: bool = False, rows: ArgumentRows = ()
+    task: Task, db: str | Path | None, *, strict: bool, rows: ArgumentRows = ()
 ) -> tuple[Pick, Artifact] | None:
     """Works as `first_built`, where it takes neither a draft nor a build to say so; None elsewhere."""
     at_once = strict or not is_draft_known(task)  # what else may serve is compared with a draft
-    with closing(picks(task, db, strict=at_once, failed=[], among=among)) as offered:
+    with closing(picks(task, db, strict=at_once, failed=[])) as offered:
         pick = next(offered, None)
     found = None if pick is None else _cached(task, pick, rows)
     return None if pick is None or found is None else (pick, found)

@@ -53,6 +53,8 @@ def _differences(task: Task, other: TaskIdentity) -> list[str]:
         different.append(f"on {_where(other.target, task.target.text)}")
     if other.accuracy != task.accuracy:
         different.append(f"with accuracy={other.accuracy!r} for {task.accuracy!r}")
+    if other.in_model != task.in_model:
+        different.append("in a model" if other.in_model else "by itself, not in a model")
     return different
 
 

@@ -71,14 +71,13 @@ def picks(
     *,
     strict: bool = False,
     failed: Failed | None = None,
-    among: bool = False,
 ) -> Generator[Pick]:
     """All that may serve, in order.
 
     strict: records of exactly this task alone. failed: takes what a tier fails with, and the next tier goes on; without it,
-    that is raised. among: it is called among other kernels, of a model. Errors: DatabaseError in any case.
+    that is raised. Errors: DatabaseError in any case.
     """
-    model = AnalyticModel(task, among)
+    model = AnalyticModel(task)
     with ExitStack() as stack:
         opened = [(stack.enter_context(Database(s.path, read_only=True)), s.log) for s in sources(db, task.target)]
         for tier in (_exact,) if strict else (_exact, _near, _family):
@@ -118,12 +117,10 @@ def analytic_pick(task: Task) -> Pick:
 
 
 class AnalyticModel:
-    """Holds what the analytic model picks for a task, worked out when it is first asked for, and what it says of records.
-    `among`: the task is one of several of a model."""
+    """Holds what the analytic model picks for a task, worked out when it is first asked for, and what it says of records."""
 
-    def __init__(self, task: Task, among: bool = False) -> None:
+    def __init__(self, task: Task) -> None:
         self._task = task
-        self._among = among
         self._ceilings = known_ceilings(task.target, task.threads)
         self._picks: list[tuple[float, Pick]] = []
         self._rest: Iterator[tuple[float, Pick]] | None = None
@@ -179,7 +176,7 @@ class AnalyticModel:
             kept = Drafted.of(self._structures(self._drafted()))
             if not self._failed:  # which may go better the next time
                 keep_draft(self._task, self._ceilings, kept)
-        if self._among:
+        if self._task.in_model:
             kept = kept.in_order_of(lambda seconds, kept: seconds + keeping_seconds(kept, self._ceilings))
         for number, (seconds, _, sketch, config) in enumerate(kept.read()):
             if sketch.steps or number == 0:  # the unscheduled nest comes last of all, with a warning
@@ -247,7 +244,7 @@ def _near(task: Task, database: Database, model: AnalyticModel) -> Iterator[Pick
     for _, other in sorted(others, key=lambda entry: entry[0]):
         alike = (other.target, other.threads) == (task.target.text, task.threads)
         for record in database.best(other.key, RECORDS):
-            found = _from_record(task, database, record, "near", _tuned_for(other))
+            found = _from_record(task, database, record, "near", _tuned_for(other, task))
             found = model.weighed(found) if found is not None and not alike else found
             if found is not None:
                 yield found
@@ -267,7 +264,7 @@ def _family(task: Task, database: Database, model: AnalyticModel) -> Iterator[Pi
             sketch = _stored_sketch(task, database, record.trial.sketch)
             moved = None if sketch is None else moved_config(task, sketch, record.config)
             if sketch is not None and moved is not None:
-                note = f"from {', '.join(sizes(program))}, {_tuned_for(other)}"
+                note = f"from {', '.join(sizes(program))}, {_tuned_for(other, task)}"
                 where = Provenance("family", record.id, sketch.title, moved[0], None, note)
                 found.append((moved[1], Pick(sketch, moved[0], where)))
         for seconds, pick in sorted(found, key=lambda entry: entry[0]):
@@ -282,11 +279,17 @@ def _servable(task: Task, others: Sequence[TaskIdentity]) -> list[TaskIdentity]:
     return [one for one in known if _apart(task.target, one.target) is not None]
 
 
-def _farness(task: Task, other: TaskIdentity) -> tuple[float, float, bool, str]:
-    """Orders tasks by target, then by the number of threads, then by the accuracy."""
+def _farness(task: Task, other: TaskIdentity) -> tuple[float, float, float, str]:
+    """Orders tasks by target, then by the number of threads, then by the accuracy, then by
+    how they were timed."""
     apart = _apart(task.target, other.target)
     assert apart is not None
-    return apart, abs(log(other.threads / task.threads)), other.accuracy != task.accuracy, other.key
+    return (
+        apart,
+        abs(log(other.threads / task.threads)),
+        (other.accuracy != task.accuracy) + 0.5 * (other.in_model != task.in_model),
+        other.key,
+    )
 
 
 @lru_cache(maxsize=256)
@@ -298,8 +301,9 @@ def _apart(target: Target, text: str) -> float | None:
         return None
 
 
-def _tuned_for(other: TaskIdentity) -> str:
-    return f"tuned for {other.target.partition(';')[0]}, threads={other.threads}"
+def _tuned_for(other: TaskIdentity, task: Task) -> str:
+    place = "" if other.in_model == task.in_model else ", in a model" if other.in_model else ", by itself"
+    return f"tuned for {other.target.partition(';')[0]}, threads={other.threads}{place}"
 
 
 def _from_record(

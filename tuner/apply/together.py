@@ -34,9 +34,9 @@ WORTH = 4  # tasks: a helper takes about a second to start, a task about as long
 def first_built_of(
     tasks: Sequence[Task], db: str | Path | None, *, strict: bool, rows: Sequence[ArgumentRows] | None = None
 ) -> list[BuiltPick]:
-    """`first_built` of each task among the others, in order, with the `rows` of each. Errors: those of `first_built`."""
+    """`first_built` of each task, in order, with the `rows` of each. Errors: those of `first_built`."""
     asked = list(zip(tasks, [()] * len(tasks) if rows is None else rows, strict=True))
-    known = {n: first_known(task, db, strict=strict, among=True, rows=own) for n, (task, own) in enumerate(asked)}
+    known = {n: first_known(task, db, strict=strict, rows=own) for n, (task, own) in enumerate(asked)}
     found: dict[int, BuiltPick] = {number: built for number, built in known.items() if built is not None}
     left = [number for number in range(len(tasks)) if number not in found]
     cores = usable_cores()
@@ -60,7 +60,7 @@ def first_built_of(
 
 def _here(asked: Asked, db: str | Path | None, strict: bool) -> BuiltPick:
     task, rows = asked
-    return first_built(task, db, strict=strict, among=True, rows=rows)
+    return first_built(task, db, strict=strict, rows=rows)
 
 
 def _left(waiting: SimpleQueue[int]) -> Iterator[int]:
@@ -80,7 +80,7 @@ def _serve(
     try:
         for number in _left(waiting):
             task, rows = asked[number]
-            helper.send((task.program, task.target, task.threads, task.accuracy, rows, db, strict))
+            helper.send((task.program, task.target, task.threads, task.accuracy, task.in_model, rows, db, strict))
             answer = _answer(helper)
             if answer is not None:
                 found[number] = answer
@@ -106,8 +106,8 @@ class Helper:
 
     def handle(self, request: tuple[Any, ...], link: Link) -> BuiltPick | None:
         """A task's candidate; None where there is none: the caller meets the error again, with its traceback."""
-        program, target, threads, accuracy, rows, db, strict = request
+        program, target, threads, accuracy, in_model, rows, db, strict = request
         try:
-            return _here((Task(program, target, threads, accuracy), rows), db, strict)
+            return _here((Task(program, target, threads, accuracy, in_model), rows), db, strict)
         except Exception:
             return None

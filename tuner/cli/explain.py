@@ -185,7 +185,7 @@ def replayed(database: Database, record: Record, task: TaskIdentity, seed: int |
     check_runs_here(parse_target(task.target))
     found = database.sketch(record.trial.sketch)
     text = found.text if found is not None else ""
-    job = Job(0, task.program, text, record.config, task.target, task.threads, Purpose.CONFIRM)
+    job = Job(0, task.program, text, record.config, task.target, task.threads, Purpose.CONFIRM, cold=task.in_model)
     with LocalRunner(task.target, task.threads, builders=1, seed=seed) as runner:
         ((_, again),) = runner.confirm([job])  # which checks all that it can
     before = record.trial.measurement

@@ -67,7 +67,8 @@ class RecordReasons:
     def task(self) -> Task:
         """The task of the record."""
         target = parse_target(self.identity.target)
-        return Task.of(parse(self.identity.program), target, self.identity.threads, self.identity.accuracy)
+        one = self.identity
+        return Task.of(parse(one.program), target, one.threads, one.accuracy, in_model=one.in_model)
 
     @cached_property
     def ceilings(self) -> Ceilings:

@@ -22,11 +22,12 @@ class TaskIdentity:
     target: str
     threads: int
     accuracy: Accuracy = "default"
+    in_model: bool = False
 
     @property
     def key(self) -> str:
         """Returns what records are found by."""
-        return task_key(self.program_key, self.target_key, self.threads, self.accuracy)
+        return task_key(self.program_key, self.target_key, self.threads, self.accuracy, self.in_model)
 
 
 def canonical_config(config: Config) -> str:

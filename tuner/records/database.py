@@ -29,14 +29,14 @@ from ...common.settings import DATABASE
 from ...measure.result import Failure, Purpose
 from .data import Machine, Record, Run, StoredSketch, TaskIdentity, Trial
 from .ranking import rank
-from .rows import COLUMNS, is_task, record_or_none
+from .rows import COLUMNS, is_task, record_or_none, task_of
 from .schema import connect, explain
 
 MESSAGE_LIMIT = 4000  # characters kept of an error message
 
 _IDENTITY = (
     "SELECT record.task, program.key, program.family, program.text, program.display, target.key, target.text, "
-    "record.threads, {accuracy} "
+    "record.threads, {accuracy}, {in_model} "
     "FROM record JOIN program ON program.key = record.program JOIN target ON target.key = record.target "
 )
 
@@ -57,7 +57,8 @@ class Database:
             columns = [name for _, name, *_ in self._connection.execute("PRAGMA table_info(record)")]
             tallies = "SELECT count(*) FROM sqlite_master WHERE name = 'tally'"
             self._tallied = bool(self._connection.execute(tallies).fetchone()[0])  # of before counts are made anew
-        self._accuracy = "record.accuracy" if "accuracy" in columns else "'default'"  # of before there was any other
+        before = {"accuracy": "'default'", "in_model": "0"}  # there was nothing else once
+        self._identity = _IDENTITY.format(**{n: f"record.{n}" if n in columns else before[n] for n in before})
 
     def close(self) -> None:
         """Closes the file; safe to call twice."""
@@ -113,8 +114,8 @@ class Database:
                str(m.status), json.dumps(m.times), seconds, int(m.abandoned), failure.stage,
                failure.message[:MESSAGE_LIMIT], m.compile_seconds, m.check_seconds, m.measure_seconds, m.device,
                trial.created, trial.elapsed, task.program_key, task.target_key, task.threads,
-               task.accuracy)  # fmt: skip
-        names = f"{COLUMNS}, program, target, threads, accuracy"
+               task.accuracy, int(task.in_model))  # fmt: skip
+        names = f"{COLUMNS}, program, target, threads, accuracy, in_model"
         changes = ", ".join(f"{n} = excluded.{n}" for n in COLUMNS.split(", ")[5:])
         lost = None if _place_of(self.path) == self._place else self._rescued()
         with self._errors():
@@ -233,10 +234,11 @@ class Database:
         return rank(self._leading(task, count, machine, builder))[:count]
 
     def _leading(self, task: str, count: int, machine: str | None, builder: str | None) -> list[Record]:
-        """Records of which `rank` makes the same first ones as of all: those that were confirmed, and the fastest others."""
+        """Records of which `rank` makes the same first ones as of all: those measured again, and the fastest others."""
         wanted = {"task": task, "machine": machine, "builder": builder}
         given = {name: value for name, value in wanted.items() if value is not None}
         confirmed = self._select({**given, "purpose": str(Purpose.CONFIRM)})
+        confirmed += self._select({**given, "purpose": str(Purpose.MODEL)})
         places = dict.fromkeys((record.trial.sketch, record.trial.config) for record in confirmed)
         found = list(confirmed)
         for sketch, config in places:
@@ -336,8 +338,8 @@ class Database:
 
     def _identities(self, rest: str, values: tuple[str, ...]) -> list[TaskIdentity]:
         with self._errors():
-            rows = self._connection.execute(_IDENTITY.format(accuracy=self._accuracy) + rest, values).fetchall()
-        return [TaskIdentity(*row[1:]) for row in rows if is_task(row)]
+            rows = self._connection.execute(self._identity + rest, values).fetchall()
+        return [task_of(row) for row in rows if is_task(row)]
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

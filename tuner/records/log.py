@@ -172,7 +172,7 @@ def _entry(text: bytes) -> LogEntry:
     if len(text) > LONGEST:
         raise ValueError(f"the line has {len(text)} bytes, more than {LONGEST}")
     line = Line.model_validate_json(text)
-    task = _task(line.program, line.target, line.threads, line.accuracy)
+    task = _task(line.program, line.target, line.threads, line.accuracy, line.in_model)
     sketch = StoredSketch(_sketch_key(line.sketch), line.sketch)
     machine = Machine(machine_key(line.machine.identity), line.machine.identity, line.machine.ceilings)
     if line.status is Status.OK and not line.times:
@@ -204,7 +204,7 @@ def _entry(text: bytes) -> LogEntry:
 
 
 @lru_cache(maxsize=256)
-def _task(program: str, target: str, threads: int, accuracy: Accuracy) -> TaskIdentity:
+def _task(program: str, target: str, threads: int, accuracy: Accuracy, in_model: bool) -> TaskIdentity:
     parsed, resolved = parse(program), parse_target(target)
     whole = canonical(parsed)
     return TaskIdentity(
@@ -216,6 +216,7 @@ def _task(program: str, target: str, threads: int, accuracy: Accuracy) -> TaskId
         target=resolved.text,
         threads=threads,
         accuracy=accuracy,
+        in_model=in_model,
     )
 
 
@@ -241,6 +242,7 @@ def _line(entry: LogEntry) -> Line:
         target=entry.task.target,
         threads=entry.task.threads,
         accuracy=entry.task.accuracy,
+        in_model=entry.task.in_model,
         sketch=entry.sketch.text,
         config=json.loads(trial.config),
         purpose=trial.purpose,
@@ -301,6 +303,7 @@ def _order(entry: LogEntry) -> tuple[object, ...]:
         entry.task.target,
         entry.task.threads,
         entry.task.accuracy,
+        entry.task.in_model,
         entry.trial.created,
         entry.key,
     )

@@ -51,6 +51,7 @@ class Line(Strict):
     target: Words
     threads: Annotated[StrictInt, Field(ge=1, le=MOST_THREADS)]
     accuracy: Accuracy = "default"
+    in_model: StrictBool = False
     sketch: Annotated[StrictStr, Field(max_length=LONGEST)]
     config: Annotated[dict[Word, StrictBool | RecordNumber | Word], Field(max_length=1000)]
     purpose: Purpose = Purpose.SEARCH

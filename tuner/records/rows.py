@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from math import inf
-from typing import get_args
+from typing import Any, get_args
 
 from ...measure.result import Failure, Measurement, Purpose, Status
 from ...targets.target import MOST_THREADS
 from ...tensor.accuracy import Accuracy
-from .data import Record, Trial
+from .data import Record, TaskIdentity, Trial
 
 COLUMNS = (
     "task, sketch, config, builder, machine, run, purpose, status, times, seconds, abandoned, stage, message, "
@@ -19,9 +19,22 @@ COLUMNS = (
 
 def is_task(row: tuple[object, ...]) -> bool:
     """Says whether a row can be a task: a database may come from anybody."""
-    *texts, threads, accuracy = row
-    counts = isinstance(threads, int) and 1 <= threads <= MOST_THREADS and accuracy in get_args(Accuracy)
+    *texts, threads, accuracy, in_model = row
+    counts = (
+        isinstance(threads, int)
+        and 1 <= threads <= MOST_THREADS
+        and accuracy in get_args(Accuracy)
+        and in_model in (0, 1)
+    )
     return counts and all(isinstance(text, str) for text in texts)
+
+
+def task_of(row: tuple[Any, ...]) -> TaskIdentity:
+    """The task of a row that can be one."""
+    _, program_key, family_key, program, display, target_key, target, threads, accuracy, in_model = row
+    return TaskIdentity(
+        program_key, family_key, program, display, target_key, target, threads, accuracy, bool(in_model)
+    )
 
 
 def record_or_none(row: tuple[object, ...]) -> Record | None:

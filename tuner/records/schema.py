@@ -78,6 +78,8 @@ CREATE TABLE round (
 
 _ACCURACY = "ALTER TABLE record ADD COLUMN accuracy TEXT NOT NULL DEFAULT 'default';"
 
+_IN_MODEL = "ALTER TABLE record ADD COLUMN in_model INTEGER NOT NULL DEFAULT 0;"
+
 _SITTINGS = """
 CREATE TABLE sitting (
     run TEXT PRIMARY KEY REFERENCES run (id),
@@ -101,7 +103,7 @@ END;
 CREATE INDEX record_fastest ON record (task, purpose, seconds);
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _ROUNDS, _ACCURACY, _SITTINGS, _TALLY)
+MIGRATIONS: tuple[str, ...] = (_FIRST, _ROUNDS, _ACCURACY, _SITTINGS, _TALLY, _IN_MODEL)
 VERSION = len(MIGRATIONS)
 READABLE = 2  # the oldest version that can be read as it is, where it cannot be written
 

@@ -53,6 +53,7 @@ class ThinkingApart(Thinking):
             task.target.text,
             task.threads,
             task.accuracy,
+            task.in_model,
             sketches,
             space.ceilings,
             name,

@@ -38,6 +38,7 @@ class Begin:
     target: str
     threads: int
     accuracy: Accuracy
+    in_model: bool
     sketches: tuple[str, ...]
     ceilings: Ceilings
     strategy: str
@@ -47,7 +48,7 @@ class Begin:
 
     def made(self) -> Strategy:
         """Returns the strategy, in its space."""
-        task = Task(parse(self.program), parse_target(self.target), self.threads, self.accuracy)
+        task = Task(parse(self.program), parse_target(self.target), self.threads, self.accuracy, self.in_model)
         sketches = tuple(map(parse_sketch, self.sketches))
         space = TaskSpace(task, self.ceilings, sketches, ragged=self.effort.parts.ragged)
         return make_strategy(self.strategy, space, self.seed, self.effort, self.known)

@@ -26,7 +26,7 @@ from .fast_call import ArgumentSpec, Wanted, fast_call, fits
 from .jit import LINKING, jit
 from .memory import address, kept_memory, output_array, release_behind, release_mapped, unchanging
 from .model_team import team_functions
-from .repeat import repeat_loop
+from .repeat import repeat_cold, repeat_loop
 from .team import parallel
 
 ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
@@ -217,12 +217,16 @@ class CpuKernel:
         self._frames.append(frame)
         return not refused
 
-    def run_repeat(self, arrays: Sequence[Array], count: int) -> float:
+    def run_repeat(self, arrays: Sequence[Array], count: int, cold: bool = False) -> float:
         """See LoadedKernel."""
-        frame, repeat = self._filled(arrays), repeat_loop()
-        started = time.perf_counter()
-        repeat(self.address, frame.pointer, self.prepared, frame.workspace, count)
-        seconds = time.perf_counter() - started
+        frame, constants, repeat = self._filled(arrays), self._constants if cold else [], repeat_loop()
+        call = self.address, frame.pointer, self.prepared, frame.workspace, count
+        if constants:
+            seconds = repeat_cold(*call, constants)
+        else:
+            started = time.perf_counter()
+            repeat(*call)
+            seconds = time.perf_counter() - started
         self.release(frame)
         return seconds
 
@@ -237,7 +241,13 @@ class CpuKernel:
 
     def evict(self, arrays: Sequence[Array]) -> None:
         """See LoadedKernel."""
-        evict([*arrays, *([] if self._prepared is None else [self._prepared]), *self._held.values()])
+        evict([*arrays, *self._constants])
+
+    @property
+    def _constants(self) -> list[Array]:
+        """Returns the arrays that calls read of constants."""
+        kept = [*([] if self._prepared is None else [self._prepared]), *self._held.values()]
+        return [array for array in kept if array.size]
 
     def _filled(self, arrays: Sequence[Array]) -> Frame:
         if not self._ready:

@@ -19,6 +19,7 @@ from tilesmith.measure.timing.drift import Drift
 from tilesmith.measure.timing.method import SEARCH_PLAN, Repeat, Timing
 from tilesmith.measure.timing.plausible import too_fast
 from tilesmith.measure.timing.timer import Timer
+from tilesmith.runtime.devices.cpu import device as cpu
 from tilesmith.schedules.task import Task
 from tilesmith.targets.ceilings import MATRIX, Ceilings, default_ceilings
 from tilesmith.targets.target import parse_target
@@ -112,6 +113,30 @@ def test_there_is_no_control_where_each_kernel_has_its_own_copy_of_much(monkeypa
         found = TrustingTimer(alone=True).handle(request, Notes())
         assert isinstance(found, Measurement) and found.ok
     assert len(asked) == 1
+    found = TrustingTimer(alone=True).handle(replace(request, cold=True), Notes())
+    assert isinstance(found, Measurement) and found.ok and len(asked) == 2, "cold ones are cold for all"
+
+
+@pytest.mark.parametrize("cold", [False, True])
+def test_cold_trials_and_confirmations_are_timed_with_cold_constants(
+    monkeypatch: pytest.MonkeyPatch, cold: bool
+) -> None:
+    seen: list[int] = []
+
+    def counted(*given: object) -> float:
+        seen.append(len(given[-1]))  # type: ignore[arg-type]
+        return original(*given)  # type: ignore[arg-type]
+
+    original = cpu.repeat_cold
+    monkeypatch.setattr(cpu, "repeat_cold", counted)
+    task = Task.of(matmul(1, 32, 32, constants=("B",)), parse_target("host"), 1)
+    built = build(task.program, task.sketches[0], {}, task.target, 1)
+    request = TimeRequest(task.text, pickle.dumps(built), 1, cold=cold)
+    found = TrustingTimer().handle(request, Notes())
+    assert isinstance(found, Measurement) and found.ok and bool(seen) == cold
+    seen.clear()
+    (found,) = TrustingTimer().handle(ConfirmRequest((request,)), Notes())  # type: ignore[misc]
+    assert isinstance(found, Measurement) and found.ok and bool(seen) == cold and set(seen) <= {1}
 
 
 def test_a_standard_is_timed_once(monkeypatch: pytest.MonkeyPatch) -> None:

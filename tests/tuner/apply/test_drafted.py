@@ -80,14 +80,14 @@ def test_a_program_of_several_kernels_is_ready_without_a_draft_a_build_or_a_help
     assert [artifact for _, artifact in again] == [artifact for _, artifact in first]
 
 
-def convolution() -> Task:
+def convolution(in_model: bool = False) -> Task:
     text = """
     input x: f32[18, 12, 14]
     constant w: f32[20, 18, 3, 3]
     y[i: 10, j: 12, o: 20] = sum[c: 18, r: 3, s: 3](x[c, i + r, j + s] * w[o, c, r, s])
     return y
     """
-    return Task.of(ts.parse(text), HOST, 1)
+    return Task.of(ts.parse(text), HOST, 1, in_model=in_model)
 
 
 def kept_of(pick: Pick) -> int:
@@ -99,8 +99,8 @@ def kept_of(pick: Pick) -> int:
 def test_among_other_kernels_what_is_kept_has_its_price(monkeypatch: pytest.MonkeyPatch, price: float) -> None:
     """With bytes that cost a second each the filter stays as it is; where they cost nothing all is as for a kernel alone."""
     monkeypatch.setattr(tiers, "keeping_seconds", lambda bytes, ceilings: price * bytes)
-    alone, among = AnalyticModel(convolution()).picks(), AnalyticModel(convolution(), among=True).picks()
-    (chosen, _), *_ = together.first_built_of([convolution()], None, strict=False)
+    alone, among = AnalyticModel(convolution()).picks(), AnalyticModel(convolution(in_model=True)).picks()
+    (chosen, _), *_ = together.first_built_of([convolution(in_model=True)], None, strict=False)
     assert chosen.config == among[0].config and chosen.sketch.text == among[0].sketch.text
     if price:
         assert [kept_of(p) for p in among] == sorted(kept_of(p) for p in alone)

@@ -19,7 +19,7 @@ from tilesmith.graph.model import Model
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
 from tilesmith.tuner.apply.together import WORTH, first_built_of
-from tilesmith.tuner.kernels import Kernels, parts_of, tuned_apart
+from tilesmith.tuner.kernels import Kernels, parts_of, tuned_tasks
 
 HOST = parse_target("host")
 compile_module = import_module("tilesmith.tuner.apply.compile")
@@ -65,8 +65,12 @@ def test_equal_kernels_are_one_task() -> None:
     assert parts is not None
     kernels = Kernels.of(parts, HOST, 1, "default")
     assert kernels.number == (0, 0, 1) and len(kernels.tasks) == 2
-    programs, weights = tuned_apart([layers(24, 24, 24, 20), layers(20, 24)], [2, 1], HOST, 1, "default")
-    assert weights == [4, 2, 1] and len(programs) == 3
+    apart = tuned_tasks([layers(24, 24, 24, 20), layers(20, 24)], [2, 1], HOST, 1, "default").tasks
+    assert [one.count for one in apart] == [4, 2, 1]
+    assert [one.task.key for one in apart] == [
+        *(task.key for task in kernels.tasks),
+        Task.of(layers(20, 24), HOST, 1).key,
+    ]
 
 
 def test_layers_are_called_as_one_kernel() -> None:

@@ -71,6 +71,7 @@ def _as_before(path: Path) -> None:
     with sqlite3.connect(path) as connection:
         for statement in ("TRIGGER record_counted", "TABLE tally", "INDEX record_fastest", "TABLE sitting"):
             connection.execute(f"DROP {statement}")
+        connection.execute("ALTER TABLE record DROP COLUMN in_model")
         connection.execute("PRAGMA user_version = 3")
 
 

@@ -105,7 +105,7 @@ def test_an_error_of_the_person_is_raised_as_it_is(space: TaskSpace, apart: Thin
     with pytest.raises(ArgumentError, match="unknown strategy"):
         apart.strategy("luck", space, 0, NORMAL)
     number = apart.strategy("random", space, 0, NORMAL).number
-    apart.post(number, Begin("no program", "x86:avx2", 1, "default", (), CEILINGS, "random", 0, NORMAL, ()))
+    apart.post(number, Begin("no program", "x86:avx2", 1, "default", False, (), CEILINGS, "random", 0, NORMAL, ()))
     with pytest.raises(ProgramError):
         apart._runner.tend(apart._child, apart._answered)
 

@@ -1,0 +1,155 @@
+"""The kernels of a model are timed inside of it, and what is the fastest there is served."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilesmith as ts
+from tilesmith.graph.executor.provenance import ModelProvenance
+from tilesmith.graph.model import Model
+from tilesmith.measure.result import Measurement, Purpose, Status
+from tilesmith.targets.ceilings import Ceilings, default_ceilings
+from tilesmith.targets.target import parse_target
+from tilesmith.tuner.kernels import Kernels, parts_of
+from tilesmith.tuner.racing import race, racer
+from tilesmith.tuner.racing.race import ModelRace, races_of
+from tilesmith.tuner.racing.racer import Chosen, Race, Racer, lineups
+from tilesmith.tuner.records.database import Database
+
+HOST = parse_target("host")
+WIDTHS = (20, 24, 24, 17)
+
+
+def model() -> Model:
+    lines, previous, constants = ["input x: f32[6, 20]"], "x", {}
+    rng = np.random.default_rng(0)
+    for number, (inside, outside) in enumerate(pairwise(WIDTHS)):
+        lines += [
+            f"constant w{number}: f32[{inside}, {outside}]",
+            f"m{number}[i: 6, j: {outside}] = sum[k: {inside}]({previous}[i, k] * w{number}[k, j])",
+            f"y{number}[i: 6, j: {outside}] = max(m{number}[i, j], 0)",
+        ]
+        previous = f"y{number}"
+        constants[f"w{number}"] = rng.normal(0, 0.3, (inside, outside)).astype(np.float32)
+    return Model(ts.parse("\n".join([*lines, f"return {previous}"])), constants, "layers")
+
+
+def expected(x: np.ndarray) -> np.ndarray:
+    for weight in model().constants.values():
+        x = np.maximum(x @ np.asarray(weight), 0)
+    return x
+
+
+def kernels() -> Kernels:
+    parts = parts_of(model().program, HOST)
+    assert parts is not None
+    return Kernels.of(parts, HOST, 1, "default")
+
+
+def test_what_was_chosen_inside_of_the_model_is_served(tmp_path: Path) -> None:
+    db = tmp_path / "a.sqlite"
+    ts.tune(model(), trials=18, threads=1, progress=False, db=db)
+    keys = [task.key for task in kernels().tasks]
+    with Database(db) as database:
+        chosen = [[r for r in database.records(key) if r.trial.purpose is Purpose.MODEL] for key in keys]
+        assert [len(records) for records in chosen] == [1] * len(keys)
+        assert all(r.trial.measurement.builder and len(r.trial.measurement.times) >= 10 for (r,) in chosen)
+        assert [database.best(key)[0].id for key in keys] == [record.id for (record,) in chosen]
+    kernel = ts.compile(model(), threads=1, db=db)
+    assert isinstance(kernel.provenance, ModelProvenance)
+    served = [call.provenance for call in kernel.provenance.calls]
+    assert {one.record for one in served} == {record.id for (record,) in chosen}  # type: ignore[attr-defined]
+    x = np.random.default_rng(1).normal(0, 1, (6, 20)).astype(np.float32)
+    np.testing.assert_allclose(kernel(x), expected(x), rtol=1e-5, atol=1e-6)
+    again = ts.tune(model(), trials=24, threads=1, progress=False, db=db)
+    assert all(task.best is not None and task.best.trial.purpose is Purpose.MODEL for task in again.tasks)
+
+
+def test_the_child_chooses_one_of_the_candidates_for_each_kernel(tmp_path: Path) -> None:
+    model().save(tmp_path / "saved")
+    tasks = kernels().tasks
+    given = {task.key: [("", {}), (task.sketches[1].text, {})] for task in tasks[:1]}
+    found = Racer().handle(Race(str(tmp_path / "saved"), HOST.text, 1, "default", {}), None)  # type: ignore[arg-type]
+    assert isinstance(found, dict) and set(found) == {task.key for task in tasks}
+    assert all(one.times and min(one.times) > 0 for one in found.values())
+    failed = Racer().handle(Race(str(tmp_path / "saved"), HOST.text, 1, "default", given), None)  # type: ignore[arg-type]
+    assert isinstance(failed, str)  # the sketch has tunables that nobody set
+    missing = Racer().handle(Race(str(tmp_path / "none"), HOST.text, 1, "default", {}), None)  # type: ignore[arg-type]
+    assert isinstance(missing, str) and "none" in missing
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """What candidates keep, in bytes that cost a second each to read 1.4 times."""
+
+    table: Sequence[Sequence[int]]
+
+    @property
+    def ceilings(self) -> Ceilings:
+        return default_ceilings(HOST, 1)
+
+    def kept(self, task: int, candidate: int) -> int:
+        return self.table[task][candidate]
+
+
+def test_lineups_take_what_is_the_fastest_at_each_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(racer, "keeping_seconds", lambda bytes, ceilings: bytes)
+    seconds = [[5.0, 4.0, 3.0], [2.0, float("inf")], [1.0]]
+    found = lineups(Bytes([[0, 2, 4], [7, 0], [9]]), (1, 1, 0), seconds)
+    assert found == [(0, 0, 0), (1, 1, 0), (2, 0, 0)]  # at 1.0 bytes cost more: the first again
+    assert racer.PRICES[0] == 0.0 and racer.PRICES[-1] == 1.0
+
+
+def test_the_fastest_lineup_is_that_of_the_whole_model() -> None:
+    whole = kernels()
+    assert whole.number == (0, 1, 2)
+    runs = [((0, 0, 0), [1.0, 1.0, 1.0]), ((1, 0, 0), [0.5, 1.0, 2.0]), ((0, 0, 0), [1.0, 1.0, 1.2])]
+    best, calls = racer._fastest(runs, whole)
+    assert best == (0, 0, 0) and calls == [[1.0, 1.0, 1.0], [1.0, 1.0, 1.2]]
+
+
+def test_only_models_of_several_kernels_are_raced() -> None:
+    whole = model()
+    found = races_of([whole, whole.program, whole], [kernels(), kernels(), None])
+    assert [one.model for one in found] == [whole]
+
+
+def test_a_race_that_fails_costs_nothing_but_a_warning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(race, "Racer", SimpleNamespace(__module__="tilesmith.nowhere", __qualname__="Nobody"))
+    with pytest.warns(UserWarning, match="not timed inside"):
+        result = ts.tune(model(), trials=9, threads=1, progress=False, db=tmp_path / "a.sqlite")
+    assert all(task.best is not None for task in result.tasks)
+    assert not any(record.trial.purpose is Purpose.MODEL for record in result.records)
+
+
+@pytest.mark.parametrize("status", [Status.OK, Status.WRONG_RESULT])
+def test_what_had_no_trial_is_checked_before_it_counts(status: Status) -> None:
+    """As the analytic model's own pick may be."""
+    recorded: list[tuple[str, Purpose]] = []
+    session = SimpleNamespace(
+        problem=SimpleNamespace(candidate=lambda sketch, config: "drafted", builder="b"),
+        leaders=lambda: ["known"],
+        job=lambda candidate, number, purpose: (candidate, purpose),
+        record=lambda candidate, measurement, purpose: recorded.append((candidate, purpose)),
+    )
+    runner = SimpleNamespace(confirm=lambda jobs: [(0, Measurement(status, (1e-3,)))])
+    lane: Any = SimpleNamespace(session=session)
+    race._record(lane, Chosen("", {}, (1e-3,)), runner)  # type: ignore[arg-type]
+    right = [("drafted", Purpose.MODEL)] if status is Status.OK else []
+    assert recorded == [("drafted", Purpose.CONFIRM), *right]
+    session.leaders = lambda: ["drafted"]
+    recorded.clear()
+    race._record(lane, Chosen("", {}, (1e-3,)), runner)  # type: ignore[arg-type]
+    assert recorded == [("drafted", Purpose.MODEL)]
+
+
+def test_a_runner_elsewhere_runs_no_model() -> None:
+    ModelRace(model(), kernels().tasks).run([], SimpleNamespace())  # type: ignore[arg-type]

@@ -1,0 +1,268 @@
+"""The child that times candidates inside of the model that they are kernels of.
+
+Each *variant* of the model takes one candidate for every kernel. A run of a variant is timed call by call, so all kernels are
+timed at once, each with the caches as the calls before it leave them. Variants take turns.
+
+What a kernel keeps of its weights is no matter of its own: a byte more is one that others read from memory again, where the
+weights of the model about fill the last cache. So from the times of single kernels follow a few *lineups*, each of which takes
+the fastest candidates at another price of a byte, and these are compared as wholes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import inf, prod
+from operator import mul
+from os import sysconf
+from statistics import median
+from typing import Any, Protocol
+
+import numpy as np
+
+from ...codegen.artifact import Artifact
+from ...codegen.rows import ArgumentRows
+from ...cost_model.kept import keeping_seconds
+from ...graph.executor.compose import compose
+from ...graph.model import Model
+from ...measure.calibrate.calibrate import known_ceilings
+from ...measure.process.worker import Link
+from ...measure.result import Config
+from ...runtime.devices.base import Array
+from ...runtime.devices.cpu.device import CpuDevice, CpuKernel
+from ...schedules.sketch import UNSCHEDULED, parse_sketch
+from ...schedules.task import Task
+from ...targets.ceilings import Ceilings
+from ...targets.target import parse_target
+from ...tensor.accuracy import Accuracy
+from ...tensor.dtype import DTYPES
+from ...tensor.oracle.random_inputs import named_inputs
+from ..apply.first_built import built
+from ..apply.pick import Pick, Provenance
+from ..apply.tiers import analytic_pick
+from ..kernels import Kernels, parts_of
+
+SketchConfig = tuple[str, Config]  # a sketch's text, and a config of it
+Lineup = tuple[int, ...]  # for each task of a model which of its candidates
+SECONDS = 6.0  # of runs, twice
+LEAST_ROUNDS, MOST_ROUNDS = 5, 40
+RUNS = 2  # of a variant in a round that are timed
+PRICES = (0.0, 0.35, 0.7, 1.0)  # of a byte that is kept, in what cost_model/kept.py takes for it
+MEMORY = 0.4  # of the machine's, that all variants may take
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """A saved model, and candidates of its kernels by the keys of their tasks, the best first. To those of each kernel the one
+    that the analytic model picks is added, as `compile` serves it where nothing was tuned."""
+
+    model: str
+    target: str
+    threads: int
+    accuracy: Accuracy
+    candidates: Mapping[str, Sequence[SketchConfig]]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The candidate of a kernel in the fastest lineup. `times`: the mean seconds of its calls in each run of the model."""
+
+    sketch: str
+    config: Config
+    times: tuple[float, ...]
+
+
+class Keeping(Protocol):
+    """Knows how many bytes of constants candidates keep, and what a byte is worth."""
+
+    def kept(self, task: int, candidate: int) -> int:
+        """Counts those of one candidate."""
+        ...
+
+    @property
+    def ceilings(self) -> Ceilings:
+        """Returns the ceilings of the machine."""
+        ...
+
+
+class Racer:
+    """The handler of the child (`measure/process/worker.py`)."""
+
+    def handle(self, request: Race, link: Link) -> dict[str, Chosen] | str:
+        """The choice for each task, or why there is none."""
+        try:
+            return _raced(request)
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidates:
+    """The kernels of a model and the candidates of each, the analytic model's first."""
+
+    kernels: Kernels
+    picks: Sequence[Sequence[Pick]]
+
+    def artifact(self, lineup: Lineup) -> Artifact:
+        """The model with one candidate of each task."""
+        parts = self.kernels.partition
+        called = [
+            self.built(number, lineup[number], parts.rows(kernel))
+            for number, kernel in zip(self.kernels.number, parts.kernels, strict=True)
+        ]
+        return compose(parts.program, parts.kernels, called, parts.aliases, parts.inside)
+
+    @cache  # noqa: B019 - it ends with the child
+    def built(self, task: int, candidate: int, rows: ArgumentRows) -> Artifact:
+        """Builds one candidate of one task."""
+        return built(self.kernels.tasks[task], self.picks[task][candidate], rows)
+
+    @property
+    def ceilings(self) -> Ceilings:
+        """Returns those of this machine."""
+        first = self.kernels.tasks[0]
+        return known_ceilings(first.target, first.threads)
+
+    def kept(self, task: int, candidate: int) -> int:
+        """Counts the bytes that a kernel keeps of constants."""
+        made = self.built(task, candidate, self._rows_of(task))
+        held = [made.constants[number] for number in made.held]
+        return made.prepared_bytes + sum(prod(one.shape) * DTYPES[one.dtype].bytes for one in held)
+
+    def _rows_of(self, task: int) -> ArgumentRows:
+        parts = self.kernels.partition
+        return parts.rows(parts.kernels[self.kernels.number.index(task)])
+
+
+def _raced(race: Race) -> dict[str, Chosen] | str:
+    model, target = Model.load(race.model), parse_target(race.target)
+    parts = parts_of(model.program, target)
+    if parts is None:
+        return "the model is one kernel"
+    kernels = Kernels.of(parts, target, race.threads, race.accuracy)
+    picks = [_picks(task, race.candidates.get(task.key, ())) for task in kernels.tasks]
+    found = _Candidates(kernels, picks)
+    track = _Track(model, found)
+    leads = tuple(
+        _leader(own, race.candidates.get(task.key, ())) for task, own in zip(kernels.tasks, picks, strict=True)
+    )
+    best, runs = _fastest(track.runs(lineups(found, leads, _alone(track, picks))), kernels)
+    return {
+        task.key: Chosen(pick.sketch.text, dict(pick.config), tuple(calls[number] for calls in runs))
+        for number, task in enumerate(kernels.tasks)
+        if (pick := picks[number][best[number]])
+    }
+
+
+def _alone(track: _Track, picks: Sequence[Sequence[Pick]]) -> list[list[float]]:
+    """The median seconds of each candidate of each task, in variants of the model that all of them take part in; infinity where
+    there was no room for them."""
+    variants = [tuple(n % len(own) for own in picks) for n in range(max(map(len, picks)))]
+    times: list[list[list[float]]] = [[[] for _ in own] for own in picks]
+    for lineup, calls in track.runs(variants):
+        for task, candidate in enumerate(lineup):
+            times[task][candidate].append(calls[task])
+    return [[median(one) if one else inf for one in own] for own in times]
+
+
+def lineups(found: Keeping, leads: Lineup, seconds: Sequence[Sequence[float]]) -> list[Lineup]:
+    """Makes the lineups that are compared: that of the analytic model, which `compile` takes where nothing was tuned, that of
+    what leads by trials, and the fastest at several prices of a byte.
+
+    seconds: of each candidate of each task, the analytic model's first.
+    """
+    made = [tuple(0 for _ in seconds), leads]
+    for price in PRICES:
+        worth = keeping_seconds(price, found.ceilings)
+        costs = [[s + worth * found.kept(task, n) for n, s in enumerate(own)] for task, own in enumerate(seconds)]
+        made.append(tuple(own.index(min(own)) for own in costs))
+    return list(dict.fromkeys(made))
+
+
+def _fastest(runs: Iterable[tuple[Lineup, list[float]]], kernels: Kernels) -> tuple[Lineup, list[list[float]]]:
+    """The lineup with which the model is the fastest, and its runs."""
+    of_each: dict[Lineup, list[list[float]]] = {}
+    for lineup, calls in runs:
+        of_each.setdefault(lineup, []).append(calls)
+    counts = [kernels.number.count(task) for task in range(len(kernels.tasks))]
+    best = min(of_each, key=lambda one: median(sum(map(mul, counts, calls)) for calls in of_each[one]))
+    return best, of_each[best]
+
+
+def _picks(task: Task, candidates: Sequence[SketchConfig]) -> list[Pick]:
+    """The analytic model's, then the candidates, each once."""
+    found = {_place(pick := analytic_pick(task)): pick}
+    for text, config in candidates:
+        sketch = parse_sketch(text) if text else UNSCHEDULED
+        pick = Pick(sketch, config, Provenance("exact", None, sketch.title, config, None))
+        found.setdefault(_place(pick), pick)
+    return list(found.values())
+
+
+def _leader(picks: Sequence[Pick], candidates: Sequence[SketchConfig]) -> int:
+    """The number of the best by trials among the picks."""
+    first = [(text, tuple(sorted(config.items()))) for text, config in candidates[:1]]
+    return next((number for number, pick in enumerate(picks) if _place(pick) in first), 0)
+
+
+def _place(pick: Pick) -> tuple[str, tuple[tuple[str, Any], ...]]:
+    return pick.sketch.text, tuple(sorted(pick.config.items()))
+
+
+@dataclass(frozen=True, eq=False)
+class _Track:
+    """Runs lineups."""
+
+    model: Model
+    found: _Candidates
+
+    def runs(self, lineups: Sequence[Lineup]) -> Iterator[tuple[Lineup, list[float]]]:
+        """Lineups in turns: for each run the seconds of a call of each task."""
+        arrays, loaded = _arguments(self.model), self._loaded(lineups)
+        order = np.random.default_rng(0)
+        for _ in range(_rounds(loaded, arrays)):
+            for number in order.permutation(len(loaded)):
+                loaded[number].run_timed(arrays)  # brings its own data back into the caches
+                for _ in range(RUNS):
+                    yield lineups[number], self._of_tasks(loaded[number].run_timed(arrays))
+
+    def _loaded(self, lineups: Sequence[Lineup]) -> list[CpuKernel]:
+        """The model with each lineup, ready to run, as many as have room."""
+        constants = [np.asarray(self.model.constants[tensor.name]) for tensor in self.model.program.constant_inputs]
+        found: list[CpuKernel] = []
+        room = MEMORY * sysconf("SC_PAGE_SIZE") * sysconf("SC_PHYS_PAGES")
+        for lineup in lineups:
+            artifact = self.found.artifact(lineup)
+            room -= artifact.prepared_bytes
+            if found and room < 0:
+                break
+            found.append(CpuDevice().load(artifact))
+            found[-1].prepare(constants)
+        return found
+
+    def _of_tasks(self, calls: Sequence[float]) -> list[float]:
+        """The mean seconds of the calls of each task; what a model copies at the end is of none."""
+        sums = [0.0] * len(self.found.kernels.tasks)
+        counts = [0] * len(sums)
+        for task, seconds in zip(self.found.kernels.number, calls, strict=False):
+            sums[task] += seconds
+            counts[task] += 1
+        return [total / count for total, count in zip(sums, counts, strict=True)]
+
+
+def _arguments(model: Model) -> list[Array]:
+    """Random inputs, then places for outputs."""
+    program = model.program
+    inputs = named_inputs(program, [tensor.name for tensor in program.dynamic_inputs])
+    given = [np.ascontiguousarray(inputs[tensor.name]) for tensor in program.dynamic_inputs]
+    made = [CpuDevice().empty(program.tensors[n].shape, program.tensors[n].dtype.numpy) for n in program.outputs]
+    return [*given, *made]
+
+
+def _rounds(loaded: Sequence[CpuKernel], arrays: Sequence[Array]) -> int:
+    """Says how many rounds there is time for."""
+    for kernel in loaded:
+        kernel.run_timed(arrays)
+    once = sum(sum(kernel.run_timed(arrays)) for kernel in loaded)
+    return int(min(max(SECONDS / ((1 + RUNS) * once), LEAST_ROUNDS), MOST_ROUNDS))
