@@ -12,17 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from math import inf, prod
 from operator import mul
 from os import sysconf
 from statistics import median
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from ...codegen.artifact import Artifact
 from ...codegen.rows import ArgumentRows
+from ...common.outside import let_through
 from ...cost_model.kept import keeping_seconds
 from ...graph.executor.compose import compose
 from ...graph.model import Model
@@ -33,7 +33,6 @@ from ...runtime.devices.base import Array
 from ...runtime.devices.cpu.device import CpuDevice, CpuKernel
 from ...schedules.sketch import UNSCHEDULED, parse_sketch
 from ...schedules.task import Task
-from ...targets.ceilings import Ceilings
 from ...targets.target import parse_target
 from ...tensor.accuracy import Accuracy
 from ...tensor.dtype import DTYPES
@@ -73,19 +72,6 @@ class Chosen:
     times: tuple[float, ...]
 
 
-class Keeping(Protocol):
-    """Knows how many bytes of constants candidates keep, and what a byte is worth."""
-
-    def kept(self, task: int, candidate: int) -> int:
-        """Counts those of one candidate."""
-        ...
-
-    @property
-    def ceilings(self) -> Ceilings:
-        """Returns the ceilings of the machine."""
-        ...
-
-
 class Racer:
     """The handler of the child (`measure/process/worker.py`)."""
 
@@ -94,45 +80,46 @@ class Racer:
         try:
             return _raced(request)
         except Exception as error:
+            let_through(error)
             return f"{type(error).__name__}: {error}"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """One candidate of a kernel: its code for each way in which arguments of its calls lie."""
+
+    pick: Pick
+    code: Mapping[ArgumentRows, Artifact]
+
+    @property
+    def kept(self) -> int:
+        """Counts the bytes that it keeps of constants."""
+        one = next(iter(self.code.values()))
+        held = [one.constants[number] for number in one.held]
+        return one.prepared_bytes + sum(prod(spec.shape) * DTYPES[spec.dtype].bytes for spec in held)
+
+
+@dataclass(frozen=True, slots=True)
 class _Candidates:
     """The kernels of a model and the candidates of each, the analytic model's first."""
 
     kernels: Kernels
-    picks: Sequence[Sequence[Pick]]
+    of: Sequence[Sequence[_Candidate]]
 
     def artifact(self, lineup: Lineup) -> Artifact:
         """The model with one candidate of each task."""
         parts = self.kernels.partition
         called = [
-            self.built(number, lineup[number], parts.rows(kernel))
+            self.of[number][lineup[number]].code[parts.rows(kernel)]
             for number, kernel in zip(self.kernels.number, parts.kernels, strict=True)
         ]
         return compose(parts.program, parts.kernels, called, parts.aliases, parts.inside)
 
-    @cache  # noqa: B019 - it ends with the child
-    def built(self, task: int, candidate: int, rows: ArgumentRows) -> Artifact:
-        """Builds one candidate of one task."""
-        return built(self.kernels.tasks[task], self.picks[task][candidate], rows)
-
     @property
-    def ceilings(self) -> Ceilings:
-        """Returns those of this machine."""
+    def worth(self) -> float:
+        """Returns the seconds that a byte is worth on this machine."""
         first = self.kernels.tasks[0]
-        return known_ceilings(first.target, first.threads)
-
-    def kept(self, task: int, candidate: int) -> int:
-        """Counts the bytes that a kernel keeps of constants."""
-        made = self.built(task, candidate, self._rows_of(task))
-        held = [made.constants[number] for number in made.held]
-        return made.prepared_bytes + sum(prod(one.shape) * DTYPES[one.dtype].bytes for one in held)
-
-    def _rows_of(self, task: int) -> ArgumentRows:
-        parts = self.kernels.partition
-        return parts.rows(parts.kernels[self.kernels.number.index(task)])
+        return keeping_seconds(1, known_ceilings(first.target, first.threads))
 
 
 def _raced(race: Race) -> dict[str, Chosen] | str:
@@ -141,41 +128,57 @@ def _raced(race: Race) -> dict[str, Chosen] | str:
     if parts is None:
         return "the model is one kernel"
     kernels = Kernels.of(parts, target, race.threads, race.accuracy)
-    picks = [_picks(task, race.candidates.get(task.key, ())) for task in kernels.tasks]
-    found = _Candidates(kernels, picks)
+    given = [race.candidates.get(task.key, ()) for task in kernels.tasks]
+    found = _Candidates(kernels, [_buildable(kernels, number, own) for number, own in enumerate(given)])
     track = _Track(model, found)
-    leads = tuple(
-        _leader(own, race.candidates.get(task.key, ())) for task, own in zip(kernels.tasks, picks, strict=True)
-    )
-    best, runs = _fastest(track.runs(lineups(found, leads, _alone(track, picks))), kernels)
+    leads = tuple(_leader(own, listed) for own, listed in zip(found.of, given, strict=True))
+    kept = [[one.kept * found.worth for one in own] for own in found.of]
+    best, runs = _fastest(track.runs(lineups(_alone(track), kept, leads)), kernels)
+    picks = [own[number].pick for own, number in zip(found.of, best, strict=True)]
     return {
         task.key: Chosen(pick.sketch.text, dict(pick.config), tuple(calls[number] for calls in runs))
-        for number, task in enumerate(kernels.tasks)
-        if (pick := picks[number][best[number]])
+        for number, (task, pick) in enumerate(zip(kernels.tasks, picks, strict=True))
     }
 
 
-def _alone(track: _Track, picks: Sequence[Sequence[Pick]]) -> list[list[float]]:
+def _buildable(kernels: Kernels, task: int, given: Sequence[SketchConfig]) -> list[_Candidate]:
+    """The candidates of a task that can be built for all its calls. Errors: the first one, where there are none."""
+    parts = kernels.partition
+    calls = [kernel for number, kernel in zip(kernels.number, parts.kernels, strict=True) if number == task]
+    rows = list(dict.fromkeys(map(parts.rows, calls)))
+    found, failed = [], list[Exception]()
+    for pick in _picks(kernels.tasks[task], given):
+        try:
+            found.append(_Candidate(pick, {one: built(kernels.tasks[task], pick, one) for one in rows}))
+        except Exception as error:
+            let_through(error)
+            failed.append(error)
+    if not found:
+        raise failed[0]
+    return found
+
+
+def _alone(track: _Track) -> list[list[float]]:
     """The median seconds of each candidate of each task, in variants of the model that all of them take part in; infinity where
     there was no room for them."""
-    variants = [tuple(n % len(own) for own in picks) for n in range(max(map(len, picks)))]
-    times: list[list[list[float]]] = [[[] for _ in own] for own in picks]
+    counts = [len(own) for own in track.found.of]
+    variants = [tuple(n % count for count in counts) for n in range(max(counts))]
+    times: list[list[list[float]]] = [[[] for _ in range(count)] for count in counts]
     for lineup, calls in track.runs(variants):
         for task, candidate in enumerate(lineup):
             times[task][candidate].append(calls[task])
     return [[median(one) if one else inf for one in own] for own in times]
 
 
-def lineups(found: Keeping, leads: Lineup, seconds: Sequence[Sequence[float]]) -> list[Lineup]:
+def lineups(seconds: Sequence[Sequence[float]], kept: Sequence[Sequence[float]], leads: Lineup) -> list[Lineup]:
     """Makes the lineups that are compared: that of the analytic model, which `compile` takes where nothing was tuned, that of
     what leads by trials, and the fastest at several prices of a byte.
 
-    seconds: of each candidate of each task, the analytic model's first.
+    seconds: of each candidate of each task, the analytic model's first. kept: what the bytes are worth that it keeps.
     """
     made = [tuple(0 for _ in seconds), leads]
     for price in PRICES:
-        worth = keeping_seconds(price, found.ceilings)
-        costs = [[s + worth * found.kept(task, n) for n, s in enumerate(own)] for task, own in enumerate(seconds)]
+        costs = [[s + price * k for s, k in zip(*own, strict=True)] for own in zip(seconds, kept, strict=True)]
         made.append(tuple(own.index(min(own)) for own in costs))
     return list(dict.fromkeys(made))
 
@@ -200,17 +203,17 @@ def _picks(task: Task, candidates: Sequence[SketchConfig]) -> list[Pick]:
     return list(found.values())
 
 
-def _leader(picks: Sequence[Pick], candidates: Sequence[SketchConfig]) -> int:
-    """The number of the best by trials among the picks."""
-    first = [(text, tuple(sorted(config.items()))) for text, config in candidates[:1]]
-    return next((number for number, pick in enumerate(picks) if _place(pick) in first), 0)
+def _leader(found: Sequence[_Candidate], given: Sequence[SketchConfig]) -> int:
+    """The number of the best by trials; of the first where that cannot be built."""
+    first = [(text, tuple(sorted(config.items()))) for text, config in given[:1]]
+    return next((number for number, one in enumerate(found) if _place(one.pick) in first), 0)
 
 
 def _place(pick: Pick) -> tuple[str, tuple[tuple[str, Any], ...]]:
     return pick.sketch.text, tuple(sorted(pick.config.items()))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class _Track:
     """Runs lineups."""
 

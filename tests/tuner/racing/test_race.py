@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,11 +11,15 @@ import numpy as np
 import pytest
 
 import tilesmith as ts
+from tilesmith.codegen.artifact import Artifact
+from tilesmith.codegen.rows import ArgumentRows
+from tilesmith.common.errors import ScheduleError
 from tilesmith.graph.executor.provenance import ModelProvenance
 from tilesmith.graph.model import Model
 from tilesmith.measure.result import Measurement, Purpose, Status
-from tilesmith.targets.ceilings import Ceilings, default_ceilings
+from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
+from tilesmith.tuner.apply.pick import Pick
 from tilesmith.tuner.kernels import Kernels, parts_of
 from tilesmith.tuner.racing import race, racer
 from tilesmith.tuner.racing.race import ModelRace, races_of
@@ -80,32 +82,35 @@ def test_the_child_chooses_one_of_the_candidates_for_each_kernel(tmp_path: Path)
     found = Racer().handle(Race(str(tmp_path / "saved"), HOST.text, 1, "default", {}), None)  # type: ignore[arg-type]
     assert isinstance(found, dict) and set(found) == {task.key for task in tasks}
     assert all(one.times and min(one.times) > 0 for one in found.values())
-    failed = Racer().handle(Race(str(tmp_path / "saved"), HOST.text, 1, "default", given), None)  # type: ignore[arg-type]
-    assert isinstance(failed, str)  # the sketch has tunables that nobody set
+    more = Racer().handle(Race(str(tmp_path / "saved"), HOST.text, 1, "default", given), None)  # type: ignore[arg-type]
+    assert isinstance(more, dict)  # a sketch with tunables that nobody set cannot be built
     missing = Racer().handle(Race(str(tmp_path / "none"), HOST.text, 1, "default", {}), None)  # type: ignore[arg-type]
     assert isinstance(missing, str) and "none" in missing
 
 
-@dataclass(frozen=True)
-class Bytes:
-    """What candidates keep, in bytes that cost a second each to read 1.4 times."""
-
-    table: Sequence[Sequence[int]]
-
-    @property
-    def ceilings(self) -> Ceilings:
-        return default_ceilings(HOST, 1)
-
-    def kept(self, task: int, candidate: int) -> int:
-        return self.table[task][candidate]
-
-
-def test_lineups_take_what_is_the_fastest_at_each_price(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(racer, "keeping_seconds", lambda bytes, ceilings: bytes)
+def test_lineups_take_what_is_the_fastest_at_each_price() -> None:
     seconds = [[5.0, 4.0, 3.0], [2.0, float("inf")], [1.0]]
-    found = lineups(Bytes([[0, 2, 4], [7, 0], [9]]), (1, 1, 0), seconds)
-    assert found == [(0, 0, 0), (1, 1, 0), (2, 0, 0)]  # at 1.0 bytes cost more: the first again
+    kept = [[0.0, 2.0, 4.0], [7.0, 0.0], [9.0]]
+    assert lineups(seconds, kept, (1, 1, 0)) == [(0, 0, 0), (1, 1, 0), (2, 0, 0)]  # at 1.0 the first again: 5, 6, 7
     assert racer.PRICES[0] == 0.0 and racer.PRICES[-1] == 1.0
+
+
+def test_what_cannot_be_built_costs_itself_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = kernels()
+    unscheduled = ("", {})
+
+    def broken(task: Task, pick: Pick, rows: ArgumentRows) -> Artifact:
+        if pick.sketch.steps:
+            raise ScheduleError("it cannot be built")
+        return original(task, pick, rows)
+
+    original = racer.built
+    monkeypatch.setattr(racer, "built", broken)
+    (found,) = racer._buildable(whole, 0, [unscheduled])
+    assert not found.pick.sketch.steps and found.kept == 4 * 20 * 24
+    assert racer._leader([found], [unscheduled]) == 0
+    with pytest.raises(ScheduleError):
+        racer._buildable(whole, 0, [])
 
 
 def test_the_fastest_lineup_is_that_of_the_whole_model() -> None:
