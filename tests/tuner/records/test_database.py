@@ -119,6 +119,23 @@ def test_confirmed_times_come_before_searched_ones() -> None:
     assert ranked(*both, (4, 0.5, search)) == [(4, 0.5), (1, 1.01), (2, 1.05), (3, 0.95)]
 
 
+def test_what_was_chosen_inside_of_a_model_comes_first_the_latest_before_all(tmp_path: Path) -> None:
+    confirmed = trial("r", 1, 1.0, purpose=Purpose.CONFIRM)
+    before = replace(trial("r", 2, 1.2, purpose=Purpose.MODEL), created=5.0)
+    latest = replace(trial("r", 3, 1.3, purpose=Purpose.MODEL), created=6.0)
+    found = [
+        Record(n, one) for n, one in enumerate((confirmed, trial("r", 2, 0.5), before, latest, trial("r", 4, 2.0)))
+    ]
+    assert [record.id for record in rank(found)] == [3, 2, 0, 4]
+    with Database(tmp_path / "a.db") as database:
+        run = prepare(database, "request")
+        for record in found:
+            database.add(replace(record.trial, run=run))
+        for count in range(1, 5):
+            best = database.best(TASK.key, count)
+            assert [r.trial for r in best] == [r.trial for r in rank(database.records(TASK.key))[:count]]
+
+
 @pytest.mark.parametrize("status", [Status.WRONG_RESULT, Status.CRASH])
 def test_what_a_confirmation_found_out_is_no_success(status: Status) -> None:
     def record(number: int, config: int, purpose: Purpose, ended: Status, builder: str = "b1") -> Record:
