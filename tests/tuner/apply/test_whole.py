@@ -66,7 +66,7 @@ def test_equal_kernels_are_one_task() -> None:
     kernels = Kernels.of(parts, HOST, 1, "default")
     assert kernels.number == (0, 0, 1) and len(kernels.tasks) == 2
     apart = tuned_tasks([layers(24, 24, 24, 20), layers(20, 24)], [2, 1], HOST, 1, "default").tasks
-    assert [one.count for one in apart] == [4, 2, 1]
+    assert [one.count for one in apart] == [4, 2, 1] and [one.task.in_model for one in apart] == [True, True, False]
     assert [one.task.key for one in apart] == [
         *(task.key for task in kernels.tasks),
         Task.of(layers(20, 24), HOST, 1).key,

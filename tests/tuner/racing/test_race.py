@@ -16,7 +16,9 @@ from tilesmith.codegen.rows import ArgumentRows
 from tilesmith.common.errors import ScheduleError
 from tilesmith.graph.executor.provenance import ModelProvenance
 from tilesmith.graph.model import Model
-from tilesmith.measure.result import Measurement, Purpose, Status
+from tilesmith.measure.local import LocalRunner
+from tilesmith.measure.process.builder import Built
+from tilesmith.measure.result import Job, Measurement, Purpose, Status
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
 from tilesmith.tuner.apply.pick import Pick
@@ -75,6 +77,22 @@ def test_what_was_chosen_inside_of_the_model_is_served(tmp_path: Path) -> None:
     assert all(task.best is not None and task.best.trial.purpose is Purpose.MODEL for task in again.tasks)
 
 
+def test_trials_of_a_model_are_cold(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    seen: list[bool] = []
+
+    def submitted(self: LocalRunner, job: Job, built: Built | None = None) -> None:
+        seen.append(job.cold)
+        original(self, job, built)
+
+    original = LocalRunner.submit
+    monkeypatch.setattr(LocalRunner, "submit", submitted)
+    ts.tune(model().program, trials=4, threads=1, progress=False, db=tmp_path / "a.sqlite")
+    assert seen and all(seen)
+    seen.clear()
+    ts.tune(ts.ops.matmul(8, 9, 10, constants=("B",)), trials=2, threads=1, progress=False, db=tmp_path / "b.sqlite")
+    assert seen and not any(seen)
+
+
 def test_the_child_chooses_one_of_the_candidates_for_each_kernel(tmp_path: Path) -> None:
     model().save(tmp_path / "saved")
     tasks = kernels().tasks
@@ -89,10 +107,10 @@ def test_the_child_chooses_one_of_the_candidates_for_each_kernel(tmp_path: Path)
 
 
 def test_lineups_take_what_is_the_fastest_at_each_price() -> None:
-    seconds = [[5.0, 4.0, 3.0], [2.0, float("inf")], [1.0]]
-    kept = [[0.0, 2.0, 4.0], [7.0, 0.0], [9.0]]
-    assert lineups(seconds, kept, (1, 1, 0)) == [(0, 0, 0), (1, 1, 0), (2, 0, 0)]  # at 1.0 the first again: 5, 6, 7
-    assert racer.PRICES[0] == 0.0 and racer.PRICES[-1] == 1.0
+    assert racer.PRICES == (0.0, 0.35, 0.7, 1.0)
+    seconds = [[5.5, 4.0, 3.0], [2.0, 1.9, float("inf")], [1.0]]
+    kept = [[0.0, 2.0, 4.0], [0.0, 7.0, 0.0], [9.0]]
+    assert lineups(seconds, kept, (1, 1, 0)) == [(0, 0, 0), (1, 1, 0), (2, 1, 0), (2, 0, 0), (1, 0, 0)]
 
 
 def test_what_cannot_be_built_costs_itself_alone(monkeypatch: pytest.MonkeyPatch) -> None:
