@@ -240,3 +240,13 @@ def wait_readable(descriptors: Sequence[int]) -> None:
     for descriptor in descriptors:
         poller.register(descriptor, select.POLLIN)
     poller.poll()
+
+
+def answer_of(child: Child) -> Answer | None:
+    """Waits for the answer of a child that was given one request; None where it ended before."""
+    while not child.ended:
+        wait_readable(child.descriptors)
+        for message in child.messages():
+            if isinstance(message, Answer):
+                return message
+    return None

@@ -19,8 +19,8 @@ from typing import Any
 from ...codegen.artifact import Artifact
 from ...codegen.rows import ArgumentRows
 from ...measure.process.child import Child, child_setup
-from ...measure.process.station import wait_readable
-from ...measure.process.worker import Answer, Link
+from ...measure.process.station import answer_of
+from ...measure.process.worker import Link
 from ...schedules.task import Task
 from ...targets.host import usable_cores
 from .first_built import first_built, first_known
@@ -92,13 +92,8 @@ def _serve(
 
 def _answer(helper: Child) -> BuiltPick | None:
     """Returns what a helper says to its task; None where it failed, or is gone."""
-    while not helper.ended:
-        wait_readable(helper.descriptors)
-        for message in helper.messages():
-            if isinstance(message, Answer):
-                built: BuiltPick | None = message.value
-                return built
-    return None
+    answer = answer_of(helper)
+    return None if answer is None else answer.value
 
 
 class Helper:

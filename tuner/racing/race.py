@@ -19,8 +19,7 @@ from ...graph.model import Model
 from ...measure.local import LocalRunner
 from ...measure.process.child import Child, child_setup
 from ...measure.process.environment import timer_environment
-from ...measure.process.station import wait_readable
-from ...measure.process.worker import Answer
+from ...measure.process.station import answer_of
 from ...measure.requests import default_limits
 from ...measure.result import Measurement, Purpose, Runner, Status
 from ...schedules.sketch import parse_sketch
@@ -103,12 +102,7 @@ def _answer(
         child = Child(child_setup(handler, {}, default_limits().run_memory), timer_environment(threads))
         try:
             child.send(Race(str(place), target, threads, accuracy, candidates))
-            while not child.ended:
-                wait_readable(child.descriptors)
-                for message in child.messages():
-                    if isinstance(message, Answer):
-                        found: dict[str, Chosen] | str = message.value
-                        return found
-            return child.ending().message
+            answer = answer_of(child)
+            return child.ending().message if answer is None else answer.value
         finally:
             child.close()
