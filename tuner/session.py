@@ -85,8 +85,7 @@ class Session:
         here = {(r.trial.sketch, r.trial.config) for r in self.known}
         foreign = [r for r in self.database.records(self.problem.identity.key) if self._elsewhere(r)]
         best = [r for r in rank(foreign) if (r.trial.sketch, r.trial.config) not in here][:count]
-        found = (self.problem.candidate(r.trial.sketch, r.config) for r in best)
-        return [candidate for candidate in found if candidate is not None]
+        return self._candidates(best)
 
     def _elsewhere(self, record: Record) -> bool:
         place = (record.trial.machine, record.trial.measurement.builder)
@@ -171,32 +170,34 @@ class Session:
 
     def contenders(self, count: int, margin: float, least: int) -> list[Candidate]:
         """The best few of all that is known here: `least`, and those at most `margin` times as slow as the best."""
-        task, place, builder = self.problem.identity.key, self.problem.machine.key, self.problem.builder
-        known = self.database.records(task, machine=place, builder=builder)
-        ranked = rank([record for record in known if record.trial.run not in self.apart])
+        ranked = rank(self._known_here())
         close = [r for n, r in enumerate(ranked[:count]) if n < least or r.seconds <= margin * ranked[0].seconds]
-        found = (self.problem.candidate(r.trial.sketch, r.config) for r in close)
-        return [candidate for candidate in found if candidate is not None]
+        return self._candidates(close)
 
     def leaders(self, count: int | None = None) -> list[Candidate]:
         """The candidates to be timed inside of a model, all or so many: the two that were chosen there before, then the best by
         themselves, of those that are known to be right."""
-        task, place, builder = self.problem.identity.key, self.problem.machine.key, self.problem.builder
-        known = [
-            r for r in self.database.records(task, machine=place, builder=builder) if r.trial.run not in self.apart
-        ]
+        known = self._known_here()
         before = [r for r in rank(known) if r.trial.purpose is Purpose.MODEL][:2]
         alone = rank([record for record in known if record.trial.purpose is not Purpose.MODEL])
         right = [r for r in alone if not self.problem.sampled or r.trial.purpose is Purpose.CONFIRM]
-        found = [self.problem.candidate(r.trial.sketch, r.config) for r in [*before, *right]]
-        return list(dict.fromkeys(candidate for candidate in found if candidate is not None))[:count]
+        return list(dict.fromkeys(self._candidates([*before, *right])))[:count]
 
     def best(self) -> Record | None:
         """The best record of the task on this machine by this builder, from any run."""
+        found = rank(self._known_here())
+        return found[0] if found else None
+
+    def _known_here(self) -> list[Record]:
+        """The records of the task on this machine by this builder, but for those of other inputs."""
         task, place, builder = self.problem.identity.key, self.problem.machine.key, self.problem.builder
         known = self.database.records(task, machine=place, builder=builder)
-        found = rank([record for record in known if record.trial.run not in self.apart])
-        return found[0] if found else None
+        return [record for record in known if record.trial.run not in self.apart]
+
+    def _candidates(self, records: Sequence[Record]) -> list[Candidate]:
+        """The candidates that records are of, as far as today's space has it."""
+        found = (self.problem.candidate(record.trial.sketch, record.config) for record in records)
+        return [candidate for candidate in found if candidate is not None]
 
     def measured(self) -> int:
         """Says how many configs were measured on this machine by this builder, in all runs."""

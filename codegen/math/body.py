@@ -127,6 +127,9 @@ class Body:
         """a * 2^n for whole n, rounded once, through the denormals; 0 where the mask `where` does not hold. Where `scales`."""
         if self.lanes > _WIDEST:
             return self._scaled_in_parts(a, n, where)
+        if where and self.lanes < 8:  # a mask would have more bits than there are lanes
+            zero = self.constant(0.0)
+            return self.select(where, self.scale(a, self.select(where, n, zero)), zero)
         kind, rounding = _SCALED[self.lanes]
         name = f"@llvm.x86.avx512.mask.scalef.ps.{32 * self.lanes}"
         more = ", i32" if rounding else ""
@@ -135,7 +138,7 @@ class Body:
         other, mask = a, "-1"
         if where:
             other, bits = "zeroinitializer", f"i{max(8, self.lanes)}"
-            assert kind == bits and self.lanes >= 8, "a mask has as many bits as there are lanes"
+            assert kind == bits, "a mask has as many bits as there are lanes"
             mask = self.emit(f"bitcast {self.bool_type} {where} to {bits}")
         return self.emit(
             f"call {self.type} {name}({self.type} {a}, {self.type} {n}, {self.type} {other}, {kind} {mask}{more})"

@@ -98,9 +98,9 @@ def exp(b: Body, x: str) -> str:
     EPYC of Zen 3, which minds them little, takes 8.6 cycles for eight numbers (10.8 where a mask sets them to zero).
     """
     high, low = (89.0, LEAST if b.scales else -104.0) if b.single else (710.0, -746.0)
-    if b.scales and b.lanes >= 8:  # the last instruction does it: what its lane is computed from does not matter
-        return _exp_scaled(b, b.at_most(x, high), "", b.compare("uge", x, b.constant(low)))
-    if b.scales or b.lanes * (32 if b.single else 64) < _CLAMPED:
+    if b.scales:  # the last instruction does it: what its lane is computed from does not matter
+        return exp_within(b, b.at_most(x, high), where=b.compare("uge", x, b.constant(low)))
+    if b.lanes * (32 if b.single else 64) < _CLAMPED:
         vanishes = b.compare("olt", x, b.constant(low))
         zero = b.constant(0.0)
         return b.select(vanishes, zero, exp_within(b, b.select(vanishes, zero, b.at_most(x, high))))
@@ -159,15 +159,16 @@ def rounded_power(b: Body, x: str, factor: float, shift: int) -> tuple[str, str]
     return b.sub(shifted, magic), power
 
 
-def exp_within(b: Body, x: str, low: str = "") -> str:
-    """e^(x + low) for x of [-104, 89] (f32) or [-746, 710] (f64), and 0 at NO_POWER; `low` is at most about a unit of x.
+def exp_within(b: Body, x: str, low: str = "", where: str = "") -> str:
+    """e^(x + low) for x of [-104, 89] (f32) or [-746, 710] (f64), and 0 at NO_POWER; `low` is at most about a unit of x. Where
+    `scales`, a mask `where` may say for which lanes: the others are 0, whatever their x.
 
     x = 2 n ln 2 + r with |r| <= ln 2, and e^x = e^r 2^n 2^n: 2^n alone is always a normal number, so that two products do
     what scaling by 2^(2n) at the edges of the range needs cases for. n comes out of the low bits of a float: adding
     1.5 * 2^mantissa_bits rounds to integers, and the exponent bias is added with it.
     """
     if b.scales:
-        return _exp_scaled(b, x, low)
+        return _exp_scaled(b, x, low, where)
     magic = b.constant(1.5 * 2.0**b.mantissa_bits + (127.0 if b.single else 1023.0))
     ln2_high, ln2_low = LN2_F32 if b.single else LN2_F64
     shifted = b.muladd(x, b.constant(HALF_LOG2_E_F32 if b.single else HALF_LOG2_E_F64), magic)
@@ -181,15 +182,7 @@ def exp_within(b: Body, x: str, low: str = "") -> str:
     return b.mul(b.mul(p, power), power)
 
 
-def exp_or_zero(b: Body, x: str, low: str, where: str) -> str:
-    """Works as `exp_within` where the mask holds, and gives 0 elsewhere. Where `scales`."""
-    if b.lanes >= 8:
-        return _exp_scaled(b, x, low, where)
-    zero = b.constant(0.0)
-    return b.select(where, exp_within(b, b.select(where, x, zero), low), zero)
-
-
-def _exp_scaled(b: Body, x: str, low: str, where: str = "") -> str:
+def _exp_scaled(b: Body, x: str, low: str, where: str) -> str:
     """Computes e^(x + low) of f32 with an instruction that multiplies by 2^n for any n: x = n ln 2 + r with |r| <= ln 2 / 2.
     Gives 0 where the mask `where` does not hold."""
     magic = b.constant(1.5 * 2.0**b.mantissa_bits)

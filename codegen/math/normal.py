@@ -49,15 +49,13 @@ def gelu(b: Body, x: str) -> str:
 
 def _scaled_tail(b: Body, z: str) -> tuple[str, str]:
     """Two factors of z tail(z) in f32, where an instruction multiplies by 2^n; the first is 0 beyond LEAST."""
-    square, kept = b.mul(z, z), b.compare("ule", z, b.constant(LEAST))
+    square = b.mul(z, z)
     log2_e = b.constant(MINUS_HALF_LOG2_E_F32)
     n = b.call("roundeven", b.mul(square, log2_e))
     r = b.muladd(square, log2_e, b.emit(f"fneg {b.type} {n}"))
     above, below = _ratio(b, z)
-    factor, masked = b.mul(z, b.horner(EXP2_SCALED_F32, r)), b.lanes >= 8
-    n = n if masked else b.select(kept, n, b.constant(0.0))
-    scaled = b.scale(factor, n, kept if masked else "")
-    return scaled if masked else b.select(kept, scaled, b.constant(0.0)), b.div(above, below)
+    where = b.compare("ule", z, b.constant(LEAST))
+    return b.scale(b.mul(z, b.horner(EXP2_SCALED_F32, r)), n, where), b.div(above, below)
 
 
 def _tail(b: Body, z: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .body import Body, Function
-from .exponential import exp_or_zero, exp_within
+from .exponential import exp_within
 
 # tanh(x) = x P(x^2) / Q(x^2) up to 9.015625, and erf(x) up to 3.9296875; all coefficients are positive, so nothing cancels
 TANH_P_F32 = (
@@ -151,8 +151,8 @@ def erfc(b: Body, x: str) -> str:
     """
     limit, top, bottom = (10.1875, ERFCX_P_F32, ERFCX_Q_F32) if b.single else (27.25, ERFCX_P_F64, ERFCX_Q_F64)
     a = b.at_most(b.call("fabs", x), limit)  # there it has vanished
-    square = _negative_square(b, a)
-    power = exp_or_zero(b, *square, b.compare("ule", a, b.constant(LEAST_ERFC))) if b.scales else exp_within(b, *square)
+    where = b.compare("ule", a, b.constant(LEAST_ERFC)) if b.scales else ""
+    power = exp_within(b, *_negative_square(b, a), where)
     tail = b.mul(power, b.div(b.horner(top, a), b.horner(bottom, a)))
     return b.select(b.compare("olt", x, b.constant(0.0)), b.sub(b.constant(2.0), tail), tail)
 

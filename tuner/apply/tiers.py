@@ -279,15 +279,15 @@ def _servable(task: Task, others: Sequence[TaskIdentity]) -> list[TaskIdentity]:
     return [one for one in known if _apart(task.target, one.target) is not None]
 
 
-def _farness(task: Task, other: TaskIdentity) -> tuple[float, float, float, str]:
-    """Orders tasks by target, then by the number of threads, then by the accuracy, then by
-    how they were timed."""
+def _farness(task: Task, other: TaskIdentity) -> tuple[float, float, bool, bool, str]:
+    """Orders tasks by target, then by the number of threads, then by the accuracy, then by where they are called."""
     apart = _apart(task.target, other.target)
     assert apart is not None
     return (
         apart,
         abs(log(other.threads / task.threads)),
-        (other.accuracy != task.accuracy) + 0.5 * (other.in_model != task.in_model),
+        other.accuracy != task.accuracy,
+        other.in_model != task.in_model,
         other.key,
     )
 

@@ -16,7 +16,6 @@ from math import inf, prod
 from operator import mul
 from os import sysconf
 from statistics import median
-from typing import Any
 
 import numpy as np
 
@@ -41,6 +40,7 @@ from ..apply.first_built import built
 from ..apply.pick import Pick, Provenance
 from ..apply.tiers import analytic_pick
 from ..kernels import Kernels, parts_of
+from ..records.data import canonical_config
 
 SketchConfig = tuple[str, Config]  # a sketch's text, and a config of it
 Lineup = tuple[int, ...]  # for each task of a model which of its candidates
@@ -115,12 +115,6 @@ class _Candidates:
         ]
         return compose(parts.program, parts.kernels, called, parts.aliases, parts.inside)
 
-    @property
-    def worth(self) -> float:
-        """Returns the seconds that a byte is worth on this machine."""
-        first = self.kernels.tasks[0]
-        return keeping_seconds(1, known_ceilings(first.target, first.threads))
-
 
 def _raced(race: Race) -> dict[str, Chosen] | str:
     model, target = Model.load(race.model), parse_target(race.target)
@@ -132,7 +126,8 @@ def _raced(race: Race) -> dict[str, Chosen] | str:
     found = _Candidates(kernels, [_buildable(kernels, number, own) for number, own in enumerate(given)])
     track = _Track(model, found)
     leads = tuple(_leader(own, listed) for own, listed in zip(found.of, given, strict=True))
-    kept = [[one.kept * found.worth for one in own] for own in found.of]
+    ceilings = known_ceilings(target, race.threads)
+    kept = [[keeping_seconds(one.kept, ceilings) for one in own] for own in found.of]
     best, runs = _fastest(track.runs(lineups(_alone(track), kept, leads)), kernels)
     picks = [own[number].pick for own, number in zip(found.of, best, strict=True)]
     return {
@@ -205,12 +200,12 @@ def _picks(task: Task, candidates: Sequence[SketchConfig]) -> list[Pick]:
 
 def _leader(found: Sequence[_Candidate], given: Sequence[SketchConfig]) -> int:
     """The number of the best by trials; of the first where that cannot be built."""
-    first = [(text, tuple(sorted(config.items()))) for text, config in given[:1]]
+    first = [(text, canonical_config(config)) for text, config in given[:1]]
     return next((number for number, one in enumerate(found) if _place(one.pick) in first), 0)
 
 
-def _place(pick: Pick) -> tuple[str, tuple[tuple[str, Any], ...]]:
-    return pick.sketch.text, tuple(sorted(pick.config.items()))
+def _place(pick: Pick) -> tuple[str, str]:
+    return pick.sketch.text, canonical_config(pick.config)
 
 
 @dataclass(frozen=True, slots=True)
