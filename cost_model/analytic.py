@@ -37,9 +37,7 @@ from .populations import for_each_plan
 
 ISSUE = 5.0  # instructions that a core takes in per cycle
 EXIT = 12.0  # cycles lost where a loop ends: its last jump is mostly predicted wrongly
-SPLIT = (
-    2.0  # of a load more for a vector that lies across two lines (Sapphire Rapids: 1.15 cycles alone instead of 0.66)
-)
+SPLIT = 2.0  # loads more for a vector that lies across two lines (Sapphire Rapids: 1.15 cycles alone instead of 0.66)
 WHOLE = 256  # bits of a vector that a port loads at once on every recent core
 MASKED = 1.0  # of a load more where a mask leaves out lanes (Sapphire Rapids: 1.02 cycles instead of 0.66)
 APART = 0.25  # of a broadcast more from rows near a page apart: what packs its rows was 7 to 12% faster than predicted
@@ -57,6 +55,7 @@ NORM_BURST = 1.5
 # place in the first cache (128x768 times 768x768, two threads of a Granite Rapids whose caches hold other weights: 457 us
 # without hints, 470 to 540 with those of 24 KB and more at a time, 323 with those of 12 KB).
 NORM_NEAR_TILES = 2.0
+NORM_BESIDE = 2.0  # of a matrix unit and of vectors that make its tiles meanwhile
 NORM_STREAM = 2.0  # of streams without hints, whose misses stop the core, and with hints (bias + gelu of 4096x3072,
 NORM_AHEAD = 5.0  # Sapphire Rapids: 2.51 ms without, 2.10 with)
 NORM_ROWS = (
@@ -144,13 +143,17 @@ def _nest_seconds(nest: NestAnalysis, analysis: Analysis, target: Target, thread
     storing = nest.moved[-1].past * past
     ports = ports_norm(target, ceilings)
     computing: Value = 0.0
+    beside: Value = 0.0
     for stage, work in nest.work:
         unit = MATRIX_INSTRUCTIONS.get(stage.loops.tensorized or "")
         slower = 1.0 if unit is None else clock / matrix_clock_of(ceilings, clock)
         seconds = slower * stage_cycles(work, target, ports) / (clock * threads)
+        if stage.loops.first_use is not None and nest.on_matrix:
+            beside = beside + seconds
+            continue
         streams = nest.passes and any(a.tensor in nest.traffic.streamed for a in stage.writes)
         computing = computing + (_norm([seconds, storing]) if streams else seconds)
-    computing = computing + nest.asked * HINT / (clock * threads)
+    computing = _norm([computing, beside], NORM_BESIDE) + nest.asked * HINT / (clock * threads)
     *near, far = memory_seconds(nest, analysis, target, threads, ceilings)
     late, walk = visit_seconds(ceilings)
     if nest.streams:

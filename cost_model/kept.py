@@ -26,14 +26,15 @@ READS = 1.4  # of memory, that a byte is worth
 
 
 def kept_bytes(tree: LoopTree) -> int:
-    """Bytes of constants that calls read, as they were given or as they were prepared. What only sums that stand in for others
-    read stays in its file, mostly."""
+    """Bytes of constants that calls read, as they were given or as they were prepared. What was given and only sums that stand
+    in for others read stays in its file, mostly."""
     program, prepared = tree.program, prepared_stages(tree)
     called = [tree.definition(stage.stage) for stage in tree.stages if stage.stage not in prepared]
-    read = {read.tensor for stage in called if exceptional_condition(stage) is None for read in stage.reads()}
+    usual = [stage for stage in called if exceptional_condition(stage) is None]
     made = {tensor.name for name in prepared for tensor in tree.definition(name).tensors}
     given = constant_tensors(program) - program.producers.keys()
-    tensors = [program.tensors[name] for name in read & (made | given)]
+    read, seldom = ({read.tensor for stage in stages for read in stage.reads()} for stages in (usual, called))
+    tensors = [program.tensors[name] for name in (read & given) | (seldom & made)]
     return sum(prod(tensor.shape) * tensor.dtype.bytes for tensor in tensors)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
+from dataclasses import replace
 from math import prod
 
 from ..common.remembered import remembered
+from ..tensor.dtype import i64
 from ..tensor.exceptional import exceptional_condition
-from ..tensor.expr import Op, Read, Var, variables, walk
+from ..tensor.expr import Const, Expr, Op, Read, Var, rewrite, variables, walk
 from ..tensor.indices.affine import affine
 from ..tensor.indices.members import member_axes
 from ..tensor.indices.scatter import scattered, scattered_points
@@ -30,6 +32,20 @@ def element_stride(program: Program, read: Read, axis: str) -> int | None:
             total += form.coefficient(Var(axis)) * step
         step *= extent
     return total
+
+
+def inside_panels(read: Read, axis: str, points: int) -> Read:
+    """Returns a read as it moves with an axis inside of panels of a multiple of so many points, from where one begins on: there
+    x % 16 moves as x does, and x // 16 stays what it is."""
+
+    def inside(node: Expr) -> Expr | None:
+        match node:
+            case Op(name="floordiv" | "mod" as name, args=(Var(name=moving), Const(value=panel))) if moving == axis:
+                if panel > 0 and panel % points == 0:
+                    return node.args[0] if name == "mod" else Const(0, i64)
+        return None
+
+    return replace(read, indices=tuple(rewrite(index, inside) for index in read.indices))
 
 
 def output_stride(stage: Stage, axis: str, number: int = 0) -> int:

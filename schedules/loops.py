@@ -78,6 +78,7 @@ class StageLoops:
     `box`: for each axis, how many points of it one instance of these loops covers at most (the axis extent at the root).
     `tiled`: storage order is the order of the loops (copies), else the order of the axes.
     `stored`: the loop right outside of `at` in which the storage lives on from trip to trip; each trip computes what is new.
+    `first_use`: a loop of its reader inside of `at` in whose trips it runs, each bit in the first of them that reads it.
     """
 
     stage: str
@@ -90,6 +91,7 @@ class StageLoops:
     tiled: bool = False
     tensorized: str | None = None
     hints: Hints = NOTHING
+    first_use: str | None = None
 
     def loop(self, name: str) -> Loop:
         """The loop of this name. Raises KeyError."""
@@ -113,7 +115,7 @@ class StageLoops:
         """The same stage with other loops. Most steps make one: `replace` takes twice as long."""
         return StageLoops(
             self.stage, loops, self.box, self.at, self.stored, self.scope, self.copies, self.tiled, self.tensorized,
-            self.hints,
+            self.hints, self.first_use,
         )  # fmt: skip
 
     def saying(self, hint: Hint) -> StageLoops:
@@ -151,6 +153,15 @@ class LoopTree:
         for s in self.stages:
             if s.at is not None:
                 found.setdefault(s.at, []).append(s.stage)
+        return {at: tuple(stages) for at, stages in found.items()}
+
+    @cached_property
+    def used_first(self) -> dict[tuple[str, str], tuple[str, ...]]:
+        """(stage, loop) -> the stages that run in that loop bit by bit, in program order."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for s in self.stages:
+            if s.at is not None and s.first_use is not None:
+                found.setdefault((s.at[0], s.first_use), []).append(s.stage)
         return {at: tuple(stages) for at, stages in found.items()}
 
     def loops_of(self, stage: str) -> StageLoops:

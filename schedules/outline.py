@@ -55,6 +55,7 @@ def _headline(tree: LoopTree, stage: StageLoops) -> str:
     what = f"copy of {stage.copies}" if stage.copies else (definition.combiner or "pointwise")
     where = f" in {stage.scope}" if stage.scope else ""
     where += f", kept in {stage.stored}" if stage.stored else ""
+    where += f", on first use in {stage.first_use}" if stage.first_use else ""
     hints = "".join(f", {_phrase(phrase)}" for hint in stage.hints.said for phrase in hint.phrases)
     return f"{names}: {what}{where}{hints}{f', as {stage.tensorized}' if stage.tensorized else ''}"
 

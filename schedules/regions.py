@@ -70,6 +70,7 @@ def opening(tree: LoopTree, stage: StageLoops) -> Opening:
         return Opening(1, {axis: ((extent, 1),) for axis, extent in stage.box.items()})
     outer = tree.by_stage[stage.at[0]]
     depth = outer.position(stage.at[1]) + 1
+    runs = depth if stage.first_use is None else outer.position(stage.first_use) + 1
     around = opening(tree, outer)
     boxes = box_axes(tree, stage.stage, stage.at)
     related = dict.fromkeys(axis for box in boxes.values() for axis, _ in box.terms)
@@ -77,7 +78,7 @@ def opening(tree: LoopTree, stage: StageLoops) -> Opening:
     for axis in outer.box:
         if axis not in related:
             unrelated = unrelated * reached(tree, outer, around, axis, depth)
-    below = {axis: below_sizes(tree, outer, around, axis, depth) for axis in related}
+    below = {axis: below_sizes(tree, outer, around, axis, runs) for axis in related}
     sizes = {axis: _box_sizes(box, below) for axis, box in boxes.items()}
     loop = outer.loops[depth - 1]
     for axis, kept in kept_points(tree, stage).items():

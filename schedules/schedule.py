@@ -243,6 +243,10 @@ class Schedule(HintMethods):
         """Keeps what an attached stage has computed from trip to trip, in the loop right outside of the one it runs in."""
         self._do("store_at", stage, loop)
 
+    def on_first_use(self, stage: str | StageHandle, loop: LoopHandle) -> None:
+        """Runs an attached stage bit by bit, in the first trips of a loop farther inside that read each bit."""
+        self._do("on_first_use", stage, loop)
+
     def inline(self, *stages: str | StageHandle) -> None:
         """Writes the bodies of stages where they are read, one after another."""
         self.check_factors()

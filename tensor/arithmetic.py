@@ -31,6 +31,7 @@ from .oracle.errors import (
     bf16_dot_error,
     bf16_error,
     bf16_half,
+    bf16_near,
     bf16_pair,
     bf16_word_error,
     byte_quad,
@@ -92,12 +93,15 @@ for _entry in (
 # bf16_pair(low, high) rounds two f32 to nearest even, low in bits 0..15; bf16_low and bf16_high give a half as f32. Rounding
 # takes six operations on integers. The error of a pair is that of the worse half. bf16_word does the same for words that are
 # multiplied: what is below the least normal number may become zero in it, as products have it anyway. Processors that multiply
-# such words make them by an instruction.
+# such words make them by an instruction. bf16_near gives the bfloat16 next to an f32 as f32, ties away from zero, by two
+# operations. NaN whose upper half has all bits set becomes zero.
 for _entry in (
     Operator("bf16_pair", 2, Signature(frozenset((f32,)), i32), bf16_pair,
              lambda v, e: np.maximum(bf16_error(v[0], e[0]), bf16_error(v[1], e[1])), operand_slots=6.0),
     Operator("bf16_word", 2, Signature(frozenset((f32,)), i32), bf16_pair,
              lambda v, e: np.maximum(bf16_word_error(v[0], e[0]), bf16_word_error(v[1], e[1])), operand_slots=2.0),
+    Operator("bf16_near", 1, Signature(frozenset((f32,))), bf16_near, lambda v, e: bf16_error(v[0], e[0], bf16_near),
+             operand_slots=2.0),
     Operator("bf16_low", 1, Signature(frozenset((i32,)), f32), lambda x: bf16_half(x, 16), lambda v, e: e[0]),
     Operator("bf16_high", 1, Signature(frozenset((i32,)), f32), lambda x: bf16_half(x, 0), lambda v, e: e[0]),
 ):  # fmt: skip

@@ -57,6 +57,12 @@ def half(arithmetic: Arithmetic, name: str, word: Value) -> Value:
     return _bitcast(arithmetic, bits, f32)
 
 
+def near(arithmetic: Arithmetic, value: Value) -> Value:
+    """The bfloat16 next to an f32, as f32, ties away from zero: half of its last place is added."""
+    moved = _operate(arithmetic, "add", _bitcast(arithmetic, value, i32), 0x8000)
+    return _bitcast(arithmetic, _operate(arithmetic, "and", moved, _HIGH), f32)
+
+
 def _rounded(arithmetic: Arithmetic, value: Value) -> Value:
     """The bits of an f32 with the upper half rounded: half of its last place is added, a little less where it is even."""
     bits = _bitcast(arithmetic, value, i32)

@@ -207,8 +207,9 @@ class Expressions:
                     if loaded is not None:
                         return self.arithmetic.flipped(loaded, flip) if flip else loaded
         if node.name in OF_BF16:
-            known = all(map(is_bf16, node.args))
-            low, high = (self.value(arg if known else before_rounding(arg)) for arg in node.args)
+            halves = [self._known_arm(arg) for arg in node.args]
+            known = all(map(is_bf16, halves))
+            low, high = (self.value(arg if known else before_rounding(arg)) for arg in halves)
             if known:
                 return pair(self.arithmetic, low, high, exact=True)
             return self.arithmetic.apply(node.name, [low, high], node.dtype)
@@ -242,6 +243,12 @@ class Expressions:
         condition, yes, no = node.args
         chosen = self.value(condition)
         return (yes if chosen.text == "true" else no) if chosen.is_literal else None
+
+    def _known_arm(self, expr: Expr) -> Expr:
+        """An expression without selects whose conditions are known."""
+        while isinstance(expr, Op) and expr.name == "select" and (arm := self._arm(expr)) is not None:
+            expr = arm
+        return expr
 
     def _select(self, condition: Expr, yes: Expr, no: Expr) -> Value:
         chosen = self.value(condition)

@@ -77,8 +77,10 @@ def _element(expr: Expr) -> tuple[Read, Expr | None, int] | None:
 
 
 def is_bf16(expr: Expr) -> bool:
-    """Says whether an expression of f32 is a bfloat16 as it was read, or nothing in its place."""
+    """Says whether an expression of f32 is a bfloat16 as it was read or rounded, or nothing in its place."""
     match expr:
+        case Op(name="bf16_near"):
+            return True
         case Cast(arg=Read(dtype=dtype) | Op(name="select", args=(_, Read(dtype=dtype), Const(value=0)))):
             return dtype == bf16
         case Op(name="select", args=(_, yes, Const(value=value))):

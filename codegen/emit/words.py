@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ...targets.matrix_instructions import WORD_BITS, vector_instruction
 from ...tensor.dots import SMALL
 from ...tensor.dtype import i32
-from .bf16_words import half, pair, word
+from .bf16_words import half, near, pair, word
 from .module_text import ModuleText
 from .text import FunctionText
 from .types import Value, value_type
@@ -41,6 +41,8 @@ def words(arithmetic: Arithmetic, name: str, args: list[Value]) -> Value:
         case "bf16_word":
             low, high = args
             return word(arithmetic, low, high)
+        case "bf16_near":
+            return near(arithmetic, *args)
         case "bf16_low" | "bf16_high":
             return half(arithmetic, name, *args)
         case "byte_quad" | "half_pair":

@@ -7,7 +7,7 @@ from ...schedules.loops import WRITTEN_OUT, LoopTree, StageLoops
 from ...tensor.exceptional import exceptional_condition
 from ...tensor.expr import Const, Expr, Op, Read, Var, const, rewrite
 from ...tensor.indices.affine import simplify
-from ..ir.index import both, inside, plus, times
+from ..ir.index import both, floor_div, inside, plus, times
 from ..ir.index import number as literal
 from ..ir.loop_ir import Block, Buffer, If, Scope, Statement, Store
 from .interior import Interior, interior_of
@@ -68,7 +68,11 @@ class StageBody:
         total: Expr = literal(0)
         for loop in loops:
             total = plus(total, times(view.variables[loop.name], fixed(loop.stride) // fixed(loops[-1].stride)))
-        return total
+        axis = loops[0].axis
+        if stage.stage not in view.begins or loops[0] is not stage.pieces(axis)[0]:
+            return total
+        before = floor_div(view.begins[stage.stage][axis], fixed(loops[-1].stride), self.names.bounds)
+        return plus(before, total)
 
     def at(self, stage: StageLoops, expr: Expr, view: View) -> Expr:
         """An expression of a stage at the current point, over loop variables and buffers."""

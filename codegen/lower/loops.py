@@ -39,6 +39,10 @@ class Around(Protocol):
         """An attached stage opened in a view; the view that comes back knows where its box begins."""
         ...
 
+    def first_use(self, name: str, view: View) -> Statement:
+        """Computes what a trip of a loop farther inside reads of an attached stage, where it is the first to."""
+        ...
+
 
 class LoopLowering:
     """The loops of one stage; what stands inside is given by whoever opens them. `team`: the threads that run them."""
@@ -65,13 +69,16 @@ class LoopLowering:
             if name in skip:
                 continue
             view, statement = self.nest.attached(name, view)
-            before.append(statement)
+            if self.nest.tree.by_stage[name].first_use is None:
+                before.append(statement)
             if self.nest.tree.by_stage[name].stored is None:
                 made += self._buffers(name)
         for inside in self.loops[self.stage.position(loop.name) + 1 :][:1]:
             for name in self.nest.tree.attached.get((self.stage.stage, inside.name), ()):
                 if self.nest.tree.by_stage[name].stored == loop.name:
                     made += self._buffers(name)
+        bits = self.nest.tree.used_first.get((self.stage.stage, loop.name), ())
+        before += [self.nest.first_use(name, view) for name in bits]
         body = Block((*before, inner(view))) if before else inner(view)
         for buffer in reversed(made):
             body = Allocate(buffer, body)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ...schedules.boxes import box_axes, kept_points
 from ...schedules.loops import Loop, LoopKind, LoopTree, StageLoops
 from ...schedules.plan.partial import parts_of
 from ...schedules.plan.stage import Plan
@@ -16,7 +15,7 @@ from ...targets.target import Target
 from ...tensor.dtype import boolean
 from ...tensor.expr import Const, Expr, Op, Read
 from ...tensor.identity import identity
-from ..ir.index import both, floor_div, known, number, plus, smaller, times
+from ..ir.index import both, floor_div, known, minus, number, plus, smaller, times
 from ..ir.loop_ir import (
     BLOCK_INDEX,
     THREAD_INDEX,
@@ -32,6 +31,7 @@ from ..ir.loop_ir import (
     Update,
 )
 from .aligned import aligned_points, aligned_reduction, aligned_start
+from .attached import box_in, first_trip
 from .blocked_sums import cut_of, summed_apart
 from .body import StageBody, stored
 from .cross_threads import CrossThreads
@@ -83,39 +83,24 @@ class NestLowering:
 
     def attached(self, name: str, view: View) -> tuple[View, Statement]:
         """An attached stage opened in a view; the view that comes back knows where its box begins."""
-        stage = self.tree.by_stage[name]
-        assert stage.at is not None
-        tree, outer = self.tree, stage.at[0]
-        kept = kept_points(tree, stage)
-        origins: dict[str, Expr] = {}
-        places = dict(view.places)
-        for axis, box in box_axes(self.tree, name, stage.at).items():
-            position: Expr = number(box.low)
-            size: Expr = number(box.high - box.low + 1)
-            for outer_axis, coefficient in box.terms:
-                place = view.places[outer, outer_axis]
-                position = plus(position, times(place.position, coefficient))
-                size = plus(size, times(plus(place.size, number(-1)), coefficient))
-            if box.divisor > 1:
-                # The last of the points before they are divided, from where the first one begins.
-                last = plus(size, number(box.low - 1))
-                position = floor_div(position, box.divisor, self.names.bounds)
-                size = plus(floor_div(last, box.divisor, self.names.bounds), number(1 - box.low // box.divisor))
-            position, size = times(position, box.times), times(size, box.times)
-            origins[axis] = position
-            if axis in kept:
-                loop, trip = tree.by_stage[outer].loop(stage.at[1]), view.variables[stage.at[1]]
-                later = times(smaller(trip, number(1)), kept[axis])  # 0 in the first trip
-                origins[axis] = plus(position, times(trip, -box.step(loop.axis) * fixed(loop.stride)))
-                position, size = plus(position, later), plus(size, times(later, -1))
-            places[name, axis] = AxisRange(position, size)
+        places, origins = box_in(self.tree, name, view, self.names.bounds)
         known_boxes = {**view.origins, name: origins}
-        around = replace(view, variables={}, edge=None, inside=False, tail=False, lanes=None)
-        inner = replace(around, places=places, origins=known_boxes)
+        return replace(view, origins=known_boxes), self._opened(name, replace(view, origins=known_boxes), places)
+
+    def first_use(self, name: str, view: View) -> Statement:
+        """Computes what a trip of a loop farther inside reads of an attached stage, where it is the first to."""
+        places, _ = box_in(self.tree, name, view, self.names.bounds)
+        begins = {axis: minus(places[name, axis].position, start) for axis, start in view.origins[name].items()}
+        statement = self._opened(name, replace(view, begins={**view.begins, name: begins}), places)
+        first = first_trip(self.tree, name, view)
+        return statement if first is None else If(first, statement)
+
+    def _opened(self, name: str, view: View, places: dict[tuple[str, str], AxisRange]) -> Statement:
+        """The loops of an attached stage at the places that it has in a view."""
+        inner = replace(view, variables={}, edge=None, inside=False, tail=False, lanes=None, places=places)
         if not self.target.is_gpu:
             inner = replace(inner, variables=view.variables)  # hints count the trips of the loops around
-        statement = self._stage(stage, inner)
-        return replace(view, origins=known_boxes), statement
+        return self._stage(self.tree.by_stage[name], inner)
 
     def _stage(self, stage: StageLoops, view: View) -> Statement:
         if self.tree.definition(stage.stage).fold is not None:

@@ -24,6 +24,7 @@ from math import prod
 from ...schedules.hints import FITTING, PrefetchNext
 from ...schedules.loops import WRITTEN_OUT, Loop, LoopKind, StageLoops
 from ...schedules.plan.storage import LINE
+from ...schedules.reads_inside import reads_inside
 from ...tensor.dtype import boolean
 from ...tensor.expr import Expr, Op, Read, Var, rewrite, variables
 from ...tensor.indices.affine import affine
@@ -56,8 +57,8 @@ def prefetch_next(
         outer = _enclosing(body, stage, hint.loop)
         if outer is None or outer.name not in view.variables or fixed(outer.extent) == 1:
             continue  # its next trip reads nothing else, is part of this register tile or reduction, or there is none
-        for read in body.tree.definition(stage.stage).reads():
-            if read.tensor == hint.tensor and not depends_on_data(read):
+        for read in reads_inside(body.tree, stage.stage, hint.tensor):
+            if not depends_on_data(read):
                 hints = _hints(body, names, stage, outer, depth, unroll, view, variable, read)
                 if hints is not None:
                     yield hints

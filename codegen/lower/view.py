@@ -47,6 +47,7 @@ class View:
     team: the threads that run what is opened here.
     diverges: "thread" where only some threads of a warp come, "warp" where only some warps of a block do.
     slots: stage -> which copy of its storage is meant, of those that exist several times (software_pipeline.py).
+    begins: stage -> axis -> how far inside of its box what runs here begins, of a stage that runs bit by bit.
     later: whether stores to shared memory are asynchronous.
     only: the condition for this thread of a team to store to memory that others see (None: always).
     """
@@ -62,6 +63,7 @@ class View:
     only: Expr | None = None
     diverges: str = ""
     slots: dict[str, Expr] = field(default_factory=dict)
+    begins: dict[str, dict[str, Expr]] = field(default_factory=dict)
     later: bool = False
 
     def moved(self, stage: str, axis: str, place: AxisRange) -> View:

@@ -89,9 +89,11 @@ def tiles_in_reach(stages: list[StageLevels]) -> Value:
     """Returns above 0 where hints bring tiles of the next block near which have a place in the first cache."""
     fits: Value = 0.0
     for s in stages:
-        own = {loop.name for loop in s.loops.loops}
+        own, read = {loop.name for loop in s.loops.loops}, {read.tensor for read in s.definition.reads()}
         for hint in s.loops.hints.of(PrefetchNext) if s.loops.tensorized is not None else ():
-            if hint.loop in own:
+            if hint.tensor not in read:  # tiles are made of it in a near cache
+                fits = np.maximum(fits, real(hint.asked))
+            elif hint.loop in own:
                 fits = np.maximum(fits, np.where(bytes_of_a_block(s, hint) <= FITTING, real(hint.asked), 0.0))
     return fits
 

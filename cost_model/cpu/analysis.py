@@ -266,8 +266,8 @@ def jumping_lines(stages: list[StageLevels], traffic: NestTraffic, number: int, 
 
 
 def packed_tensors(stages: list[StageLevels]) -> frozenset[str]:
-    """Returns what is read to be packed, inside of other stages' loops, and by nobody else."""
-    packing = [s.loops.tiled and s.loops.at is not None for s in stages]
+    """Returns what is read to be packed, inside of other stages' loops, and by nobody else, while nothing else goes on."""
+    packing = [s.loops.tiled and s.loops.at is not None and s.loops.first_use is None for s in stages]
     read = [{read.tensor for read in s.definition.reads()} for s in stages]
     packed = frozenset().union(*(names for names, packs in zip(read, packing, strict=True) if packs))
     return packed.difference(*(names for names, packs in zip(read, packing, strict=True) if not packs))

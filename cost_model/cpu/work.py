@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...common.cached import cached_property
-from ...schedules.access import STRIDED_AT_MOST, element_stride, output_stride
+from ...schedules.access import STRIDED_AT_MOST, element_stride, inside_panels, output_stride
 from ...schedules.loops import WRITTEN_OUT, Loop, LoopKind, Scope
 from ...schedules.plan.long_functions import ABREAST, long_slots
 from ...schedules.plan.windows import permutations
@@ -276,6 +276,8 @@ class StageWork:
             copy = self.tree.by_stage[producer.name]
             innermost = [axis.name for axis in producer.axes].index(copy.loops[-1].axis)
             return int(affine(read.indices[innermost]).coefficient(Var(self.vector.axis)) == 1)
+        if isinstance(self.vector.extent, int):
+            read = inside_panels(read, self.vector.axis, self.vector.extent)
         return abs(element_stride(self.tree.program, read, self.vector.axis) or 0)
 
     def _shared(self, read: Read) -> tuple[Value, Value]:

@@ -11,6 +11,7 @@ from ..extents import Extent
 from ..handles import LoopHandle, StageHandle, Tracer
 from ..hints import SWIZZLED, Align, Hint, PadLayout, Pipeline, PrefetchAhead, PrefetchNext, Streaming, Swizzle
 from ..loops import LoopTree
+from ..reads_inside import reads_inside
 from .checks import Context, wrong
 from .kind import StepKind
 
@@ -56,7 +57,8 @@ def prefetch(tree: LoopTree, context: Context, tensor: str, loop: str, distance:
 
 
 def bring(tree: LoopTree, context: Context, stage: str, tensor: str, loop: str, on: Extent = 1) -> LoopTree:
-    """Asks for what a stage will read of a tensor in the next trip of a loop around it, a little in each trip of its reduction.
+    """Asks for what a stage will read of a tensor in the next trip of a loop around it, a little in each trip of its reduction;
+    or for what will be read there to make what it reads.
 
     for j                               for j
       for k                               for k
@@ -65,7 +67,7 @@ def bring(tree: LoopTree, context: Context, stage: str, tensor: str, loop: str, 
     """
     old = tree.loops_of(stage)
     used = dict.fromkeys(read.tensor for read in tree.definition(stage).reads())
-    if tensor not in used:
+    if not reads_inside(tree, old.stage, tensor):
         raise wrong(tree, loop, f"{stage} does not read {tensor}", expected=f"one of {', '.join(used)}")
     around = [x.name for x in old.loops] + [x.name for outer, n in tree.chain(stage) for x in outer.loops[:n]]
     if loop not in around:

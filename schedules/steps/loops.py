@@ -8,7 +8,7 @@ from dataclasses import replace
 from ...common.errors import ScheduleError
 from ..extents import Extent, ceildiv
 from ..loops import Loop, LoopKind, LoopTree, StageLoops, is_reduction
-from .checks import Context, check_tile, loop_of, open_stage, wrong
+from .checks import Context, attached_to, check_tile, loop_of, open_stage, wrong
 from .kind import StepKind
 
 
@@ -95,6 +95,14 @@ def _check_kind(tree: LoopTree, stage: StageLoops, name: str, kind: LoopKind) ->
             tree, name, f"{kept[0]} is kept from trip to trip of {name}",
             expected="a loop that runs its trips in order", advice="leave store_at out",
         )  # fmt: skip
+    for other in attached_to(tree, stage.stage):
+        if other.at is None or other.first_use is None:
+            continue
+        if stage.position(other.at[1]) < stage.position(name) <= stage.position(other.first_use):
+            raise wrong(
+                tree, name, f"{other.stage} runs on first use inside of {name}",
+                expected="a loop that runs its trips in order", advice="leave on_first_use out",
+            )  # fmt: skip
     check = _CHECKS.get(kind)
     if check is not None:
         check(tree, stage, stage.loop(name))

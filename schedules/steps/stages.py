@@ -76,6 +76,33 @@ def store_at(tree: LoopTree, context: Context, stage: str, loop: str) -> LoopTre
     return tree
 
 
+def on_first_use(tree: LoopTree, context: Context, stage: str, loop: str) -> LoopTree:
+    """Runs an attached stage bit by bit in a loop farther inside: in each trip what this trip is the first to read.
+
+    C j                                  C j
+      P k: 64                              C i
+      C i                                    C k
+        C k                    ->              if i == 0: P k: 1            on_first_use(P, C.k)
+
+    So it overlaps with other work, as of a matrix unit, and is in the first cache when it is read first.
+    """
+    moved = tree.loops_of(stage)
+    readers = {reader.name for t in tree.definition(stage).tensors for reader in tree.program.consumers[t.name]}
+    inside = [] if moved.at is None else [x.name for x in tree.by_stage[moved.at[0]].loops if x.kind is LoopKind.SERIAL]
+    inside = inside[inside.index(moved.at[1]) + 1 :] if moved.at is not None and moved.at[1] in inside else []
+    if (
+        loop not in inside
+        or readers != {tree.owner(loop).stage}
+        or moved.stored is not None
+        or holds_stages(tree, moved)
+    ):
+        raise wrong(
+            tree, stage, f"{stage} cannot run bit by bit in {loop}",
+            expected="a stage attached to a plain loop of its one reader, and such a loop farther inside",
+        )  # fmt: skip
+    return tree.replacing(replace(moved, first_use=loop))
+
+
 def _check_window(tree: LoopTree, stage: str, loop: Loop) -> None:
     """The box moves along axes that are no rows of memory, and leaves no point out between two trips."""
     kept = kept_points(tree, tree.by_stage[stage])
@@ -209,6 +236,7 @@ def _tensor_extent(tree: LoopTree, context: Context, tensor: str, dimension: int
 STAGE_STEPS = {
     "compute_at": StepKind(compute_at, "sl"),
     "store_at": StepKind(store_at, "sl"),
+    "on_first_use": StepKind(on_first_use, "sl"),
     "inline": StepKind(inline, "s"),
     "copy": StepKind(copy, "ntsw?"),
 }

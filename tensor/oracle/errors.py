@@ -91,6 +91,13 @@ def bf16_half(word: Array, shift: int) -> Array:
     return bits.view(np.float32).astype(np.float64)
 
 
+def bf16_near(value: Array) -> Array:
+    """The bfloat16 next to each float, ties away from zero."""
+    with np.errstate(over="ignore"):
+        bits = np.asarray(value, np.float64).astype(np.float32).view(np.uint32)
+    return ((bits + np.uint32(0x8000)) & np.uint32(0xFFFF0000)).view(np.float32).astype(np.float64)
+
+
 def byte_quad(*bytes_: Array) -> Array:
     """The low bytes of four i32, the first one lowest."""
     return _joined(bytes_, 8)
@@ -170,12 +177,15 @@ def bf16_dot_error(x: Array, y: Array) -> Array:
     return np.where(np.isfinite(total), total * 2.0**-23, 0.0)
 
 
-def bf16_error(value: Array, error: Array) -> Array:
+def bf16_even(value: Array) -> Array:
+    """The bfloat16 next to each float, ties to even."""
+    return bf16_bits(value).view(np.float32).astype(np.float64)
+
+
+def bf16_error(value: Array, error: Array, rounded: Callable[[Array], Array] = bf16_even) -> Array:
     """Says how far a value that is off by `error` may be from the true one after both are rounded to bfloat16: rounding is
     monotonic, so the ends of the interval say it. Nothing while they round alike."""
-    low, middle, high = (
-        bf16_bits(x).view(np.float32).astype(np.float64) for x in (value - error, value, value + error)
-    )
+    low, middle, high = (rounded(x) for x in (value - error, value, value + error))
     bound = np.maximum(high - middle, middle - low)
     return np.where(np.isfinite(bound), bound, 0.0)
 

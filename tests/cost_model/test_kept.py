@@ -65,3 +65,26 @@ def test_a_byte_is_worth_more_than_reading_it_from_memory() -> None:
     ceilings = replace(default_ceilings(TARGET, 1), bandwidth=((10_000, 9e10), (100_000_000, 2e10)), streams={})
     assert keeping_seconds(3e6, ceilings) == pytest.approx(1.4 * 3e6 / 2e10)
     assert keeping_seconds(0, ceilings) == 0
+
+
+def test_numbers_of_constants_are_kept_once_and_their_words_are_not() -> None:
+    """With words made ahead a result that is not finite reads the filter again: from its file, where it was given."""
+    unit = parse_target("x86:avx512+amx")
+    task = Task.of(ts.ops.matmul(40, 96, 128, constants=("B",)), unit, 1)
+    for packed, bytes_of_one in ((True, 4), (False, 6)):
+        which = f"columns packed inside = {str(packed).lower()}"
+        found = [s for s in task.sketches if which in s.text]
+        kept = {kept_bytes(s.apply(task.body, unit, {t.name: t.default for t in s.tunables})) for s in found}
+        assert kept == {bytes_of_one * 96 * 128}
+
+
+def test_what_only_stand_ins_read_is_kept_where_it_is_made() -> None:
+    unit = parse_target("x86:avx512+amx")
+    program = parse(
+        "input A: f32[40, 128]\nconstant B: f32[128, 96]\ns[k: 128] = sum[j: 96](B[k, j])\n"
+        "W[k: 128, j: 96] = B[k, j] / s[k]\nC[i: 40, j: 96] = sum[k: 128](A[i, k] * W[k, j])\nreturn C"
+    )
+    task = Task.of(program, unit, 1)
+    made_ahead = [s for s in task.sketches if "columns packed inside = false" in s.text]
+    kept = {kept_bytes(s.apply(task.body, unit, {t.name: t.default for t in s.tunables})) for s in made_ahead}
+    assert made_ahead and min(kept) >= 10 * 96 * 128, "words, and the quotients that a result which is not finite reads"

@@ -18,7 +18,7 @@ from tilesmith.targets.ceilings import Ceilings, default_ceilings
 from tilesmith.tensor import ops
 from tilesmith.tensor.program import Program
 
-TILES = ("tensorize(", "bring(", "rows packed inside = true")
+TILES = ("tensorize(", "bring(", "rows packed inside = true", "columns packed inside = false")
 
 
 def ceilings(last: float) -> Ceilings:

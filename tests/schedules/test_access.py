@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tilesmith.schedules.access import contiguous_axis
+from tilesmith.schedules.access import contiguous_axis, element_stride, inside_panels
 from tilesmith.tensor.text.parse import parse
 
 
@@ -24,3 +24,16 @@ from tilesmith.tensor.text.parse import parse
 def test_reads_that_lie_side_by_side_are_contiguous_together(body: str, along: str) -> None:
     program = parse(f"input x: f32[9, 64]\ny[i: 8] = sum[k: 16]({body})\nreturn y")
     assert contiguous_axis(program, program.stages[0]) == along
+
+
+@pytest.mark.parametrize(
+    ("indices", "points", "stride"),
+    [("j // 16, k, j % 16", 16, 1), ("j // 16, k, j % 16", 8, 1), ("k, j // 4, j", 16, None)],
+)
+def test_inside_of_panels_reads_move_as_their_axis_does(indices: str, points: int, stride: int | None) -> None:
+    shape = "4, 5, 16" if indices.endswith("16") else "5, 16, 64"
+    program = parse(f"input x: f32[{shape}]\ny[k: 5, j: 64] = x[{indices}]\nreturn y")
+    (read,) = program.stages[0].reads()
+    assert element_stride(program, read, "j") is None
+    assert element_stride(program, inside_panels(read, "j", points), "j") == stride
+    assert element_stride(program, inside_panels(read, "k", points), "j") is None

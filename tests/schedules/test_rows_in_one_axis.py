@@ -8,7 +8,7 @@ import pytest
 
 from helpers.lowering.sketches import random_sketch, tiled
 from helpers.lowering.truth import check_case
-from tilesmith.codegen.lower import nest
+from tilesmith.codegen.lower import attached
 from tilesmith.common.errors import InternalError
 from tilesmith.schedules.boxes import BoxAxis, box_axes
 from tilesmith.schedules.steps import stages
@@ -82,7 +82,9 @@ def _a_row_short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _from_the_first_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nest, "times", lambda expr, factor, right=nest.times: right(expr, 0 if factor == 7 else factor))
+    monkeypatch.setattr(
+        attached, "times", lambda expr, factor, right=attached.times: right(expr, 0 if factor == 7 else factor)
+    )
 
 
 def _anywhere(monkeypatch: pytest.MonkeyPatch) -> None:

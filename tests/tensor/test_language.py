@@ -29,6 +29,7 @@ RULES: dict[str, tuple[tuple[str, ...], str]] = {
     **dict.fromkeys(("and", "or", "not"), (("bool",), "same")),
     **dict.fromkeys(("div", *MATHEMATICS), (FLOATS, "same")),
     **dict.fromkeys(("bf16_pair", "bf16_word"), (("f32",), "i32")),
+    "bf16_near": (("f32",), "same"),
     **dict.fromkeys(("bf16_low", "bf16_high", "bf16_dot"), (("i32",), "f32")),
     "signed_halves": (("i16",), "i32"),
     **dict.fromkeys(

@@ -26,10 +26,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...dtype import DType, f32
-from ...expr import Const, Expr, Read, Var, call
-from ...program import Program
+from ...expr import Const, Expr, Read, Var, call, rewrite
+from ...program import Axis, Program, Stage
 from ...stage_edits import factors, find_stage
-from .products import WORDS, ElementAt, TileProducts
+from .products import TILE, WORDS, ElementAt, TileProducts, number_at
 
 PARTS = 3
 PAIRS = ((2, 0), (1, 0), (1, 1), (0, 1), (0, 0), (0, 2))  # neighbours share a part: one alone is taken twice
@@ -37,8 +37,9 @@ SCALE = 2.0**24  # of either operand: what makes subnormal numbers, and their pa
 
 
 def bf16_products(
-    program: Program, stage: str, rows: str, columns: str, depth: str, flat: Sequence[str] = ()
-) -> Program:
+    program: Program, stage: str, rows: str, columns: str, depth: str, flat: Sequence[str] = (),
+    numbers: bool = False,
+) -> Program:  # fmt: skip
     """A sum of products of two float32 reads X and Y becomes one over words of two bfloat16.
 
     Args:
@@ -48,6 +49,8 @@ def bf16_products(
         columns: a spatial axis on which Y alone depends; it is one index of Y.
         depth: a reduction axis that is one index of X and one of Y.
         flat: "rows", "columns", or both: operands whose rows or columns stay one dimension, so that parts of it are boxes.
+        numbers: words of columns are made of a stage NAME_numbers[columns / 16, y.., depth, 16], which has the elements of Y
+            and zeros beyond its ends. Of a constant, these are four bytes to keep for the six of words.
 
     Stages made, for the other dimensions x of X and y of Y at their extents, and blocks of 32 of the depth:
     NAME_rows[rows / 16, x.., block, part, 16, word] and NAME_columns[columns / 16, y.., block, part, word, 16] (words of i32;
@@ -58,7 +61,7 @@ def bf16_products(
     row dimension, word], enlarged as far as the rounded rows reach, and NAME_columns[y.., block, part, word, columns].
     Errors: ProgramError where the stage is no such product.
     """
-    return _Products(program, find_stage(program, stage), rows, columns, depth, flat).program()
+    return _Products(program, find_stage(program, stage), rows, columns, depth, flat).program(numbers)
 
 
 class _Products(TileProducts):
@@ -68,11 +71,30 @@ class _Products(TileProducts):
     step = 2 * WORDS
     wanted = "bfloat16 parts can make"
 
-    def program(self) -> Program:
+    def program(self, numbers: bool) -> Program:
         """The rewritten program."""
-        rows, (columns,) = self._row_stage(), self._column_stages()
-        products = self._product_stage(rows, columns)
-        return self._with_stand_ins((rows, columns), products, self._stage.bodies[0], 1 / SCALE**2)
+        term, made = self._stage.bodies[0], self._number_stage() if numbers else None
+        packed = self._row_stage(), *self._column_stages(made)
+        products = self._product_stage(packed[0], packed[-1])
+        if made is None:
+            return self._with_stand_ins(packed, products, term, 1 / SCALE**2)
+        return self._with_stand_ins((made, *packed), products, self._of_numbers(term, made), 1 / SCALE**2)
+
+    def _number_stage(self) -> Stage:
+        """N[columns / 16, others of Y.., depth, columns % 16], as long as whole tiles of words are."""
+        others, *_ = self._dimensions(self._y)
+        tile = Axis("cblock", self._padded[self._columns.name].extent // TILE)
+        deep, column = Axis("k", self._blocks * self.step), Axis("c16", TILE)
+        axes, wide = (tile, *others, deep, column), tile.var * TILE + column.var
+        value: Expr
+        value, inside = self._element(self._y, axes, others, wide, self._columns.extent, deep.var)
+        return self._made("numbers", f32, axes, _where(inside, value))
+
+    def _of_numbers(self, term: Expr, numbers: Stage) -> Expr:
+        """The term of the sum, which reads numbers in place of Y."""
+        others = [self._y.read.indices[d] for d in self._y.others]
+        there = number_at(numbers, others, self._depth.var, self._columns.var)
+        return rewrite(term, lambda node: there if node == self._y.read else None)
 
     def _two_reads(self) -> tuple[Read, Read]:
         stage = self._stage
@@ -86,11 +108,8 @@ class _Products(TileProducts):
         first = block * self.step + word
 
         def part(deep: Expr) -> Expr:
-            read, inside = element(deep)
-            value: Expr = read
-            for condition in inside:
-                value = call("select", condition, value, Const(0.0, f32))
-            return _part(value * SCALE, Var("part"))
+            value, inside = element(deep)
+            return _part(_where(inside, value) * SCALE, Var("part"))
 
         return call("bf16_word", part(first), part(first + WORDS))
 
@@ -107,13 +126,21 @@ class _Products(TileProducts):
         return f32
 
 
+def _where(conditions: Sequence[Expr], value: Expr) -> Expr:
+    """A value where it counts, else zero."""
+    for condition in conditions:
+        value = call("select", condition, value, Const(0.0, f32))
+    return value
+
+
 def _part(value: Expr, part: Var) -> Expr:
-    """Part 0, 1 or 2 of a value, before it is rounded to bfloat16."""
-    first = value - _rounded(value)
-    second = first - _rounded(first)
-    return call("select", part.equal(0), value, call("select", part.equal(1), first, second))
+    """Part 0, 1 or 2 of a value, each a bfloat16. (The last is one as it stands; saying so spares its word a rounding.)"""
+    first, rest = _rounded(value)
+    second, third = _rounded(rest)
+    return call("select", part.equal(0), first, call("select", part.equal(1), second, call("bf16_near", third)))
 
 
-def _rounded(value: Expr) -> Expr:
-    """The bfloat16 next to a value. (For the oracle, which computes in float64, a cast to bf16 rounds nothing.)"""
-    return call("bf16_low", call("bf16_word", value, Const(0.0, f32)))
+def _rounded(value: Expr) -> tuple[Expr, Expr]:
+    """The bfloat16 next to a value, and what it lacks."""
+    near = call("bf16_near", value)
+    return near, value - near

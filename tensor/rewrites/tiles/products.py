@@ -137,11 +137,12 @@ class TileProducts(ABC):
         """Says whether tiles of rows are a dimension: each then has its words side by side. Rows that slide begin anywhere."""
         return "rows" not in self._flat and affine(self._x.read.indices[self._x.wide]) == affine(self._rows.var)
 
-    def _column_stages(self) -> tuple[Stage, ...]:
+    def _column_stages(self, numbers: Stage | None = None) -> tuple[Stage, ...]:
         """W[columns / 16, others of Y.., block, part, word, columns % 16], or W[others of Y.., block, part, word, columns]
 
         Turned: before it L[columns / 16, others of Y.., block, part, columns % 16, word], of which W is a copy. Along the
-        depth words of L lie as their elements do.
+        depth words of L lie as their elements do. Of numbers, if there are some: N[columns / 16, others of Y.., depth,
+        columns % 16] has the elements of Y, and zeros up to whole tiles.
         """
         y, count = self._y, self._columns.extent
         padded = self._padded[self._columns.name].extent
@@ -149,6 +150,8 @@ class TileProducts(ABC):
         if "columns" in self._flat:
             column = Axis("column", padded)
             axes = (*others, block, part, word, column)
+            if numbers is not None:
+                return (self._made("columns", i32, axes, self._word_of_numbers(numbers, others, column.var)),)
             return (self._words("columns", y, axes, others, column.var, count),)
         tile, column = Axis("cblock", padded // TILE), Axis("c16", TILE)
         wide = tile.var * TILE + column.var
@@ -177,19 +180,32 @@ class TileProducts(ABC):
         self, kind: str, operand: TileOperand, axes: tuple[Axis, ...], others: tuple[Axis, ...], wide: Expr, count: int
     ) -> Stage:
         """The stage of words of an operand; elements at `wide` from `count` on do not count, nor those below the depth."""
-        known = Known({axis.name: (0, axis.extent - 1) for axis in axes})
 
         def element(deep: Expr) -> tuple[Read, list[Expr]]:
-            places: dict[int, Expr] = {operand.deep: deep, operand.wide: wide}
-            places |= zip(operand.others, (axis.var for axis in others), strict=True)
-            read = replace(operand.read, indices=tuple(simplify(places[d], known.bounds) for d in sorted(places)))
-            ends = (wide, count), (deep, self._depth.extent)
-            inside = [simplify(i) < size for i, size in ends if known.interval(i)[1] >= size]
+            read, inside = self._element(operand, axes, others, wide, count, deep)
             return read, [*inside, *self._counts(kind, wide, deep)]
 
+        return self._made(kind, i32, axes, self._word(element, Var("kblock"), Var("k16")))
+
+    def _word_of_numbers(self, numbers: Stage, others: tuple[Axis, ...], wide: Expr) -> Expr:
+        """The word of a place in words of columns, made of numbers."""
+        outer = [axis.var for axis in others]
+        return self._word(lambda deep: (number_at(numbers, outer, deep, wide), []), Var("kblock"), Var("k16"))
+
+    def _element(
+        self, operand: TileOperand, axes: tuple[Axis, ...], others: tuple[Axis, ...], wide: Expr, count: int, deep: Expr
+    ) -> tuple[Read, list[Expr]]:
+        """The read of one element of an operand, and where it counts: not beyond the ends."""
+        known = Known({axis.name: (0, axis.extent - 1) for axis in axes})
+        places: dict[int, Expr] = {operand.deep: deep, operand.wide: wide}
+        places |= zip(operand.others, (axis.var for axis in others), strict=True)
+        read = replace(operand.read, indices=tuple(simplify(places[d], known.bounds) for d in sorted(places)))
+        ends = (wide, count), (deep, self._depth.extent)
+        return read, [simplify(i) < size for i, size in ends if known.interval(i)[1] >= size]
+
+    def _made(self, kind: str, dtype: DType, axes: tuple[Axis, ...], body: Expr) -> Stage:
         name = free_name(self._program, f"{self._stage.name}_{kind}")
-        body = self._word(element, Var("kblock"), Var("k16"))
-        return Stage((Tensor(name, i32, shape_of(axes)),), axes, (body,), origin=self._stage.origin)
+        return Stage((Tensor(name, dtype, shape_of(axes)),), axes, (body,), origin=self._stage.origin)
 
     # The products
 
@@ -243,6 +259,11 @@ class TileProducts(ABC):
         value = call("select", fine, found if scale == 1.0 else found * scale, result_of(exact))
         name = stage.name if axes == stage.axes else free_name(self._program, f"{stage.name}_checked")
         return exact, Stage((Tensor(name, f32, shape_of(axes)),), axes, (value,), origin=stage.origin)
+
+
+def number_at(numbers: Stage, others: Sequence[Expr], deep: Expr, wide: Expr) -> Read:
+    """The read of an element of the columns where it lies in numbers: [columns / 16, others.., depth, columns % 16]."""
+    return read_at(numbers, wide // TILE, *others, deep, wide % TILE)
 
 
 def read_at(stage: Stage, *indices: Expr) -> Read:

@@ -304,6 +304,9 @@ def test_words_of_two_bfloat16(target: str) -> None:
             small = np.abs(values) < np.finfo(np.float32).tiny  # may be zero, of either sign
             wanted = np.where(small & (found << 1 == 0), found, rounded(values) << 16)
             np.testing.assert_array_equal(found, wanted)
+    away = (low.view(np.uint32).astype(np.uint64) + 0x8000).astype(np.uint32) & 0xFFFF0000  # ties go away from zero
+    for near in evaluate(lambda x: call("bf16_near", x), [(low, f32)], f32, processor):
+        np.testing.assert_array_equal(near.view(np.uint32), away)
     for name, bits in (("bf16_low", rounded(low) << 16), ("bf16_high", rounded(high) << 16)):
         for half in evaluate(lambda w, n=name: call(n, w), [(words, i32)], f32, processor):
             np.testing.assert_array_equal(half.view(np.uint32), bits)

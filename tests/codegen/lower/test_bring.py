@@ -19,6 +19,7 @@ from tilesmith.schedules.auto import derive
 from tilesmith.schedules.rules.cpu import window
 from tilesmith.schedules.schedule import Schedule, trace
 from tilesmith.schedules.sketch import broken_conditions
+from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor.expr import reads
 from tilesmith.tensor.ops import conv2d, matmul, matmul_bias_relu
@@ -280,3 +281,23 @@ def test_what_places_depend_on_data_is_not_asked_for() -> None:
         hints = [s for nest in nests for s in statements(nest.body) if isinstance(s, Prefetch)]
         assert not any(reads(index) for hint in hints for index in hint.indices)
     assert brought
+
+
+@pytest.mark.parametrize(("columns", "blocks"), [(128, 1), (128, 4), (96, 2)])
+def test_every_line_of_numbers_of_which_tiles_are_made(columns: int, blocks: int) -> None:
+    """A product on a matrix unit reads words; what is asked for are the constant numbers that they are made of in its nest."""
+    unit = parse_target("x86:avx512+amx")
+    task = Task.of(matmul(32, columns, 64, constants=("B",)), unit, 1)
+    words = ("on_first_use(", "rows packed inside = true", "columns outside = true")
+    sketch = next(one for one in task.sketches if all(word in one.text for word in words))
+    named = {"rows": 2, "columns": 2, "column_blocks": blocks}
+    config = {t.name: named.get(t.name.rpartition(".")[2], 1) for t in sketch.tunables}
+    loops = loop_ir(sketch.apply(task.body, unit, config), unit)
+    interpreter = Interpreter(loops)
+    interpreter.run([np.zeros(buffer.shape, np.float32) for buffer in loops.arguments])
+    (numbers,) = {buffer.name for buffer in loops.globals if len(buffer.shape) == 3}
+    assert {name for name, _ in interpreter.hints} == {numbers}
+    asked = {np.dot(at, strides_of((columns // 16, 64, 16))) // LINE for _, at in interpreter.hints}
+    tile, end = 2 * 64, columns // 16 * 64  # lines of a register tile of columns, and of all
+    assert set(range(tile, end)) <= asked
+    assert max(asked) < end + tile

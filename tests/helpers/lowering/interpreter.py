@@ -65,6 +65,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: _of_words(name) for name in _WORDS},
     "bf16_pair": lambda a, b: int((_bf16(a) >> 16 | _bf16(b)).view(np.int32)),
     "bf16_word": lambda a, b: int((_bf16(a) >> 16 | _bf16(b)).view(np.int32)),
+    "bf16_near": lambda a: (np.float32(a).view(np.uint32) + np.uint32(0x8000) & np.uint32(0xFFFF0000)).view(np.float32),
     "bf16_low": lambda a: (np.uint32(a & 0xFFFFFFFF) << np.uint32(16)).view(np.float32),
     "bf16_high": lambda a: np.uint32(a & 0xFFFF0000).view(np.float32),
 }  # fmt: skip

@@ -12,7 +12,7 @@ from helpers.emission.loops import HOST
 from helpers.lowering.derived import assert_runs, body_of, some_configs
 from helpers.lowering.planned import disagreements
 from helpers.lowering.truth import analysed, as_lowered, assert_correct, counted, draw_choices, exact_inputs
-from tilesmith.codegen.lower import nest
+from tilesmith.codegen.lower import attached
 from tilesmith.common.errors import InternalError
 from tilesmith.cost_model.analytic import predict
 from tilesmith.schedules.auto import derive
@@ -117,8 +117,8 @@ def _a_row_short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _of_the_first_band(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = nest.times
-    monkeypatch.setattr(nest, "times", lambda expr, factor: right(expr, 0 if factor == 3 else factor))
+    right = attached.times
+    monkeypatch.setattr(attached, "times", lambda expr, factor: right(expr, 0 if factor == 3 else factor))
 
 
 @pytest.mark.parametrize("plant", [_a_row_short, _of_the_first_band])

@@ -113,6 +113,20 @@ def test_its_sketches_are_right(name: str) -> None:
             assert wrong is None, f"{title} {values}: {wrong}"
 
 
+@pytest.mark.parametrize("name", ["ragged", "whole tiles", "batch", "with an epilogue", "window"])
+def test_words_that_are_made_on_first_use_are_right(name: str) -> None:
+    rng = np.random.default_rng(2)
+    for threads in (1, 2):
+        task = Task.of(parse(PROGRAMS[name]), TARGET, threads)
+        found = [n for n, _ in on_the_unit(task) if "on_first_use(" in task.sketches[n].text]
+        for number in rng.permutation(found)[: MOST // 2 + 1]:
+            sketch = task.sketches[number]
+            values = random_config(task, sketch, rng)
+            assert values is not None, sketch.title
+            wrong = complaint(task, sketch, values, 7, at_end=bool(rng.integers(2)), runner=RUN)
+            assert wrong is None, f"{sketch.title} {values}: {wrong}"
+
+
 @settings(deadline=None, max_examples=5, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(8, 70), st.integers(16, 90), st.integers(32, 100), st.booleans(), st.integers(0, 2**32))
 def test_products_of_any_size_are_right(m: int, n: int, k: int, constant: bool, seed: int) -> None:
@@ -218,16 +232,17 @@ SPECIAL = ("infinities", "nan", "subnormal", "large", "small results", "large re
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("name", "how"),
     [
-        *["ragged", "whole tiles", "transposed", "batch"],
-        *[pytest.param(name, marks=LONG) for name in ("window", "window in steps")],
+        *[(name, "") for name in ("ragged", "whole tiles", "transposed", "batch")],
+        *[pytest.param(name, "", marks=LONG) for name in ("window", "window in steps")],
+        *[pytest.param(name, "on_first_use(", marks=LONG) for name in ("ragged", "whole tiles")],
     ],
 )
-def test_what_is_no_ordinary_number_is_as_in_float32(name: str) -> None:
+def test_what_is_no_ordinary_number_is_as_in_float32(name: str, how: str) -> None:
     rng = np.random.default_rng(1)
     task = Task.of(parse(PROGRAMS[name]), TARGET, 2)
-    sketch = task.sketches[on_the_unit(task)[0][0]]
+    sketch = next(task.sketches[n] for n, _ in on_the_unit(task) if how in task.sketches[n].text)
     values = random_config(task, sketch, rng)
     assert values is not None
     artifact = build(task.program, sketch, values, TARGET, 2)

@@ -16,6 +16,7 @@ from .....tensor.program import Axis, Program, Stage
 from .....tensor.rewrites.dot_words import is_packed
 from ....access import finished, identity_read
 from ....inlining import inline_stages
+from ....prepared import constant_tensors
 
 _UNITS = tuple(row for row in MATRIX_INSTRUCTIONS.values() if row.scope is InstructionScope.TILES)
 
@@ -129,8 +130,10 @@ def kept_products(program: Program) -> frozenset[str]:
     for stage in program.stages:
         if products_of(stage) is not None:
             packed = {read.tensor for read in stage.reads()}
-            lines = {made for name in packed if (made := lines_of(program, name)) is not None}
-            found |= {stage.name, *packed, *lines, *stand_ins(program, stage.name)}
+            before = {
+                made for name in packed for of in (lines_of, numbers_of) if (made := of(program, name)) is not None
+            }
+            found |= {stage.name, *packed, *before, *stand_ins(program, stage.name)}
     return frozenset(found)
 
 
@@ -140,6 +143,18 @@ def lines_of(program: Program, packed: str) -> str | None:
     match stage.bodies if stage is not None else ():
         case (Read(tensor=name),) if name in program.producers and is_packed(program.stage(name)):
             return name
+    return None
+
+
+def numbers_of(program: Program, packed: str) -> str | None:
+    """Returns the stage of constant numbers of which each block of products makes words of columns; None of other words."""
+    stage = program.producers.get(packed)
+    if stage is None or packed not in constant_tensors(program):
+        return None
+    for reader in program.consumers[packed]:
+        found = products_of(reader)
+        if found is not None and any(r.tensor == packed and packed_flat(r, found.columns) for r in found.pairs.columns):
+            return next((read.tensor for read in stage.reads() if read.tensor in program.producers), None)
     return None
 
 

@@ -27,6 +27,7 @@ from .products import (
     finishes_products,
     kept_products,
     lines_of,
+    numbers_of,
     packed_flat,
     products_of,
     slides,
@@ -61,19 +62,22 @@ def _apply(s: Schedule, root: str, name: str, decided: Decided) -> set[str]:
     unit = the_products(s.program, name).unit
     high, wide = register_tiles(s, s.stage(name))
     several = sum(products_of(stage) is not None for stage in s.program.stages) > 1
-    columns_inside = several or s.variant(f"{name} columns inside", [True, False])
-    columns_outside = not several and s.variant(f"{name} columns outside", [False, True])
     inside = _packed_inside(s, name)
+    numbers = any(
+        numbers_of(s.program, operand) is not None for operand in inside
+    )  # of one tile of columns after another
+    columns_inside = several or (not numbers and s.variant(f"{name} columns inside", [True, False]))
+    columns_outside = not several and s.variant(f"{name} columns outside", [False, True])
     if root == name:
         _alone(s, name, high, wide, columns_inside, columns_outside, inside)
         return {name, *inside}
-    at, vector = _finishing(s, root, name, high, wide, columns_outside)
+    at, vector, blocks = _finishing(s, root, name, high, wide, columns_outside)
     exact = stand_ins(s.program, name)
     for one in exact:
         apart(s, one, vector)
     stage = s.compute_at(name, at)
     pieces = s.split(stage.axes[-2], high, unit.m), s.split(stage.axes[-1], wide, unit.n)
-    tile_products(s, stage, list(stage.axes[:-2]), *pieces, columns_inside, inside)
+    tile_products(s, stage, list(stage.axes[:-2]), *pieces, columns_inside, inside, blocks=blocks)
     return {root, name, *exact, *inside}
 
 
@@ -87,7 +91,7 @@ def _packed_inside(s: Schedule, name: str) -> list[str]:
     rows = found.pairs.rows[0]
     if slides(rows, found.rows) and s.variant("rows packed inside", [False, True]):
         flat.append(rows.tensor)
-    return [tensor for tensor in flat if tensor not in ready]
+    return [tensor for tensor in flat if tensor not in ready or numbers_of(s.program, tensor) is not None]
 
 
 def _alone(
@@ -107,14 +111,15 @@ def _alone(
     rows = s.split(row_loop, tall, high, unit.m)
     columns = s.split(column_loop, broad, wide, unit.n)
     around = [columns[0], *others, rows[0]] if columns_outside else [*others, rows[0], columns[0]]
-    tile_products(s, stage, around, rows[1:], columns[1:], columns_inside, inside)
+    tile_products(s, stage, around, rows[1:], columns[1:], columns_inside, inside, blocks=columns[0])
     s.parallel(*around)
 
 
 def _finishing(
     s: Schedule, root: str, name: str, high: Extent, wide: Extent, columns_outside: bool
-) -> tuple[LoopHandle, LoopHandle]:
-    """Schedules the stage that finishes the products, in blocks. Returns the loops of a block of products and of a vector."""
+) -> tuple[LoopHandle, LoopHandle, LoopHandle]:
+    """Schedules the stage that finishes the products, in blocks. Returns the loops of a block of products, of a vector, and
+    over blocks of columns."""
     stage, unit = s.stage(root), the_products(s.program, name).unit
     *others, row_loop, column_loop = stage.axes
     points = [] if len(stage.axes) == len(s.program.stage(name).axes) else [row_loop]  # of a row of an image
@@ -131,7 +136,7 @@ def _finishing(
     s.reorder(*around, rows[1], *points, *columns[1:])
     s.vectorize(columns[-1])
     s.parallel(*around)
-    return around[-1], columns[1]
+    return around[-1], columns[1], columns[0]
 
 
 def _keep_apart(s: Schedule, decided: Decided) -> Decided:

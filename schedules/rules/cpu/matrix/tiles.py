@@ -11,7 +11,7 @@ from ....extents import Extent, ceildiv, minimum
 from ....schedule import LoopHandle, Schedule, StageHandle
 from ..tile import tiles_of_blocks
 from ..transpose import square
-from .products import in_place, lines_of, the_products
+from .products import in_place, lines_of, numbers_of, the_products
 
 OPERANDS = 2  # registers that are no accumulators: one operand each at least
 STRIP = 8  # tiles of columns that are packed together
@@ -88,12 +88,13 @@ def tile_products(
     columns_inside: bool,
     inside: Collection[str] = (),
     near: Collection[str] = (),
+    blocks: LoopHandle | None = None,
 ) -> None:
     """Orders the loops of the products inside of a block.
 
     `rows` and `columns` are tiles in the block, tiles in registers, and their sides; `stage` is as it was before the split.
-    Operands in `inside` are packed for each block of the depth; those in `near` are in a near cache, as something else has
-    just made them.
+    Operands in `inside` are packed for each block of the depth, `blocks` being the loop over blocks of columns; those in `near`
+    are in a near cache, as something else has just made them.
     """
     name = stage.name
     *others, depth, word = stage.reduction
@@ -111,7 +112,36 @@ def tile_products(
     if not there and moved not in (*inside, *near):
         s.bring(name, moved, tiles[0], s.flag(f"{name}.bring"))
     for operand in inside:
-        pack(s, s.compute_at(operand, pieces[0]))
+        numbers = numbers_of(s.program, operand)
+        if (
+            columns_inside
+            or operand == first
+            or not (numbers or s.variant(f"{name} packed on first use", [True, False]))
+        ):
+            pack(s, s.compute_at(operand, pieces[0]))
+            continue
+        _pack_on_first_use(s, operand, name, columns[0], pieces[1])
+        if numbers is not None and blocks is not None:
+            s.bring(name, numbers, columns[0])
+            s.bring(name, numbers, blocks, 1 - minimum(columns[0].extent - 1, 1))
+
+
+def _pack_on_first_use(s: Schedule, operand: str, products: str, at: LoopHandle, depth: LoopHandle) -> None:
+    """Makes words of columns for one register tile of them at a time, where its first rows are multiplied: vectors make words
+    while the unit works, which lie one behind the other, and go no farther than a near cache.
+
+    1024 x 1024 x 1024 of f32, two threads of a Granite Rapids: 5.9 ms where a block packs all of its columns first, 3.9.
+    """
+    n = the_products(s.program, products).unit.n
+    made = s.copy(operand, products)
+    s.inline(operand)
+    made = s.compute_at(made.name, at)
+    *others, block, part, row, column = made.loops
+    tile, lanes = s.split(column, n)
+    s.reorder(tile, *others, block, row, part, lanes)
+    s.unroll(part)
+    s.vectorize(lanes)
+    s.on_first_use(made, depth)
 
 
 def register_tiles(s: Schedule, stage: StageHandle) -> tuple[Extent, Extent]:

@@ -40,7 +40,7 @@ def _rewrite(s: Schedule, units: Units) -> None:
     while (found := _next_rewrite(s, units)) is not None:
         name, arguments = found
         if name == "bf16_products":
-            s.rewrite(name, **arguments, flat=[] if few else _flat(s, arguments))
+            s.rewrite(name, **arguments, **({"flat": []} if few else _in_parts(s, arguments)))
         elif few and _follows(s.program, name, arguments) and s.variant(f"{arguments['stage']} by rows", [True, False]):
             s.rewrite(name, **arguments, **_turned(s, arguments), flat=["rows"])
         elif name == "pad_reads":
@@ -84,15 +84,14 @@ def _inside(s: Schedule, arguments: dict[str, str], few: bool) -> dict[str, list
     return {"flat": ["rows"]} if plain and s.variant("rows packed inside", [False, True]) else {}
 
 
-def _flat(s: Schedule, arguments: dict[str, str]) -> list[str]:
-    """Chooses the operands of which each block of products packs its own part, where that stays in a near cache."""
+def _in_parts(s: Schedule, arguments: dict[str, str]) -> dict[str, list[str] | bool]:
+    """Chooses the operands of which each block of products packs its own part, where that stays in a near cache. Constant
+    columns then stay numbers of four bytes, where words of all parts take six."""
     stage, ready = s.program.stage(arguments["stage"]), constant_tensors(s.program)
     sides = {side: next(r.tensor for r in stage.reads() if depends(r, arguments[side])) for side in ("rows", "columns")}
-    return [
-        side
-        for side, tensor in sides.items()
-        if tensor not in ready and s.variant(f"{stage.name} {side} packed inside", [False, True])
-    ]
+    can = [side for side, tensor in sides.items() if side == "columns" or tensor not in ready]
+    flat = [side for side in can if s.variant(f"{stage.name} {side} packed inside", [False, True])]
+    return {"flat": flat, **({"numbers": True} if "columns" in flat and sides["columns"] in ready else {})}
 
 
 def _next_rewrite(s: Schedule, units: Units) -> tuple[str, dict[str, str]] | None:
