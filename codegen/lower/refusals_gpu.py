@@ -93,6 +93,11 @@ def _refusals(tree: LoopTree, stage: StageLoops, warp: int) -> Iterator[Schedule
             tree, stage.stage, f"there is no code generator for GPUs that keeps {stage.stage} from trip to trip yet",
             expected="no store_at", advice="compute_at alone runs the whole box in each trip",
         )  # fmt: skip
+    if stage.first_use is not None:
+        yield wrong(
+            tree, stage.stage, f"there is no code generator for GPUs that runs {stage.stage} on first use yet",
+            expected="no on_first_use", advice="compute_at alone runs all of it before the loops inside",
+        )  # fmt: skip
     if stage.scope is Scope.TILE or stage.tensorized:
         yield wrong(
             tree, stage.stage, f"there is no code generator for the matrix unit that {stage.stage} asks for yet",

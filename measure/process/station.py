@@ -242,11 +242,14 @@ def wait_readable(descriptors: Sequence[int]) -> None:
     poller.poll()
 
 
-def answer_of(child: Child) -> Answer | None:
-    """Waits for the answer of a child that was given one request; None where it ended before."""
+def answer_of(child: Child, heard: Callable[[StageBegun], None] | None = None) -> Answer | None:
+    """Waits for the answer of a child that was given one request; None where it ended before. `heard`: is told what it does
+    meanwhile."""
     while not child.ended:
         wait_readable(child.descriptors)
         for message in child.messages():
             if isinstance(message, Answer):
                 return message
+            if heard is not None and isinstance(message, StageBegun):
+                heard(message)
     return None

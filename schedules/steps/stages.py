@@ -88,17 +88,15 @@ def on_first_use(tree: LoopTree, context: Context, stage: str, loop: str) -> Loo
     """
     moved = tree.loops_of(stage)
     readers = {reader.name for t in tree.definition(stage).tensors for reader in tree.program.consumers[t.name]}
-    inside = [] if moved.at is None else [x.name for x in tree.by_stage[moved.at[0]].loops if x.kind is LoopKind.SERIAL]
-    inside = inside[inside.index(moved.at[1]) + 1 :] if moved.at is not None and moved.at[1] in inside else []
-    if (
-        loop not in inside
-        or readers != {tree.owner(loop).stage}
-        or moved.stored is not None
-        or holds_stages(tree, moved)
-    ):
+    inner = tree.owner(loop)
+    names = [x.name for x in inner.loops[: inner.position(loop) + 1]]
+    attached = moved.at is not None and moved.at[0] == inner.stage and moved.at[1] in names
+    between = inner.loops[names.index(moved.at[1]) + 1 : len(names)] if attached and moved.at is not None else ()
+    plain = between and all(x.kind is LoopKind.SERIAL for x in between)
+    if not plain or readers != {inner.stage} or moved.stored is not None or holds_stages(tree, moved):
         raise wrong(
             tree, stage, f"{stage} cannot run bit by bit in {loop}",
-            expected="a stage attached to a plain loop of its one reader, and such a loop farther inside",
+            expected="a stage attached to a loop of its one reader, and a loop farther inside, with plain loops between",
         )  # fmt: skip
     return tree.replacing(replace(moved, first_use=loop))
 

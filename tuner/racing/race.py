@@ -9,8 +9,9 @@ were the fastest inside of the model 19.8 (two threads of a Granite Rapids; with
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -25,10 +26,10 @@ from ...measure.result import Measurement, Purpose, Runner, Status
 from ...schedules.sketch import parse_sketch
 from ...schedules.space import Candidate
 from ...schedules.task import Task
-from ...tensor.accuracy import Accuracy
 from ..kernels import Kernels
 from ..scheduler import NUMBERS, TaskLane
-from .racer import Chosen, Race, Racer, SketchConfig
+from ..watching.watch import RaceWatcher
+from .racer import Chosen, Race, Racer, Report, SketchConfig
 
 MOST = 6  # candidates of a kernel beside the analytic model's
 BUILT = 300  # candidates of all kernels
@@ -51,7 +52,12 @@ class ModelRace:
         own = {task.key: by_key[task.key] for task in self.tasks}
         count = max(min(BUILT // len(self.tasks), MOST), 1)
         candidates = {key: [_described(lane, one) for one in lane.session.leaders(count)] for key, lane in own.items()}
-        answer = _answer(self.model, first.target.text, first.threads, first.accuracy, candidates)
+        race = partial(
+            Race, target=first.target.text, threads=first.threads, accuracy=first.accuracy, candidates=candidates
+        )
+        watcher = own[first.key].watcher
+        report = watcher.racing if isinstance(watcher, RaceWatcher) else None
+        answer = _answer(self.model, race, report)
         if isinstance(answer, str):
             warnings.warn(f"the kernels of {self.model.name} were not timed inside of it: {answer}", stacklevel=3)
             return
@@ -88,10 +94,8 @@ def _is_right(lane: TaskLane, candidate: Candidate, runner: Runner) -> bool:
     return measurement.ok
 
 
-def _answer(
-    model: Model, target: str, threads: int, accuracy: Accuracy, candidates: Mapping[str, Sequence[SketchConfig]]
-) -> dict[str, Chosen] | str:
-    """The choice of a child: what a kernel does there is no harm here."""
+def _answer(model: Model, race: Callable[[str], Race], report: Report | None) -> dict[str, Chosen] | str:
+    """The choice of a child: what a kernel does there is no harm here. `race`: is made of the place of the saved model."""
     handler = f"{Racer.__module__}:{Racer.__qualname__}"
     with TemporaryDirectory(prefix="tilesmith-race-") as folder:
         place = Path(folder) / "model"
@@ -99,10 +103,11 @@ def _answer(
             model.save(place)
         except (OSError, TilesmithError) as error:
             return f"it could not be saved: {error}"
-        child = Child(child_setup(handler, {}, default_limits().run_memory), timer_environment(threads))
+        asked = race(str(place))
+        child = Child(child_setup(handler, {}, default_limits().run_memory), timer_environment(asked.threads))
         try:
-            child.send(Race(str(place), target, threads, accuracy, candidates))
-            answer = answer_of(child)
+            child.send(asked)
+            answer = answer_of(child, None if report is None else lambda stage: report(stage.name, stage.item))
             return child.ending().message if answer is None else answer.value
         finally:
             child.close()

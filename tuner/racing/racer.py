@@ -10,7 +10,7 @@ the fastest candidates at another price of a byte, and these are compared as who
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, prod
 from operator import mul
@@ -44,6 +44,8 @@ from ..records.data import canonical_config
 
 SketchConfig = tuple[str, Config]  # a sketch's text, and a config of it
 Lineup = tuple[int, ...]  # for each task of a model which of its candidates
+Report = Callable[[str, int], None]  # hears what is being done, in words, and how much of it is done, in percent
+BUILDING, TIMING, COMPARING = "building candidates", "timing them inside of it", "comparing lineups"
 SECONDS = 6.0  # of runs, twice
 LEAST_ROUNDS, MOST_ROUNDS = 5, 40
 RUNS = 2  # of a variant in a round that are timed
@@ -78,7 +80,7 @@ class Racer:
     def handle(self, request: Race, link: Link) -> dict[str, Chosen] | str:
         """The choice for each task, or why there is none."""
         try:
-            return _raced(request)
+            return _raced(request, link.stage)
         except Exception as error:
             let_through(error)
             return f"{type(error).__name__}: {error}"
@@ -116,19 +118,23 @@ class _Candidates:
         return compose(parts.program, parts.kernels, called, parts.aliases, parts.inside)
 
 
-def _raced(race: Race) -> dict[str, Chosen] | str:
+def _raced(race: Race, report: Report) -> dict[str, Chosen] | str:
     model, target = Model.load(race.model), parse_target(race.target)
     parts = parts_of(model.program, target)
     if parts is None:
         return "the model is one kernel"
     kernels = Kernels.of(parts, target, race.threads, race.accuracy)
     given = [race.candidates.get(task.key, ()) for task in kernels.tasks]
-    found = _Candidates(kernels, [_buildable(kernels, number, own) for number, own in enumerate(given)])
-    track = _Track(model, found)
+    built_of = []
+    for number, own in enumerate(given):
+        report(BUILDING, 100 * number // len(given))
+        built_of.append(_buildable(kernels, number, own))
+    found = _Candidates(kernels, built_of)
+    track = _Track(model, found, report)
     leads = tuple(_leader(own, listed) for own, listed in zip(found.of, given, strict=True))
     ceilings = known_ceilings(target, race.threads)
     kept = [[keeping_seconds(one.kept, ceilings) for one in own] for own in found.of]
-    best, runs = _fastest(track.runs(lineups(_alone(track), kept, leads)), kernels)
+    best, runs = _fastest(track.runs(lineups(_alone(track), kept, leads), COMPARING), kernels)
     picks = [own[number].pick for own, number in zip(found.of, best, strict=True)]
     return {
         task.key: Chosen(pick.sketch.text, dict(pick.config), tuple(calls[number] for calls in runs))
@@ -159,7 +165,7 @@ def _alone(track: _Track) -> list[list[float]]:
     counts = [len(own) for own in track.found.of]
     variants = [tuple(n % count for count in counts) for n in range(max(counts))]
     times: list[list[list[float]]] = [[[] for _ in range(count)] for count in counts]
-    for lineup, calls in track.runs(variants):
+    for lineup, calls in track.runs(variants, TIMING):
         for task, candidate in enumerate(lineup):
             times[task][candidate].append(calls[task])
     return [[median(one) if one else inf for one in own] for own in times]
@@ -214,12 +220,15 @@ class _Track:
 
     model: Model
     found: _Candidates
+    report: Report
 
-    def runs(self, lineups: Sequence[Lineup]) -> Iterator[tuple[Lineup, list[float]]]:
-        """Lineups in turns: for each run the seconds of a call of each task."""
+    def runs(self, lineups: Sequence[Lineup], why: str) -> Iterator[tuple[Lineup, list[float]]]:
+        """Lineups in turns: for each run the seconds of a call of each task. `why`: what is reported meanwhile."""
+        self.report(why, 0)
         arrays, loaded = _arguments(self.model), self._loaded(lineups)
-        order = np.random.default_rng(0)
-        for _ in range(_rounds(loaded, arrays)):
+        order, rounds = np.random.default_rng(0), _rounds(loaded, arrays)
+        for round_ in range(rounds):
+            self.report(why, 100 * round_ // rounds)
             for number in order.permutation(len(loaded)):
                 loaded[number].run_timed(arrays)  # brings its own data back into the caches
                 for _ in range(RUNS):

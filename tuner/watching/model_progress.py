@@ -57,6 +57,10 @@ class _Part:
             self.failures[str(measurement.status)] += 1
         self.whole.trial(self.place, measurement)
 
+    def racing(self, doing: str, percent: int) -> None:
+        """See `RaceWatcher.racing`."""
+        self.whole.racing(doing, percent)
+
     def end(self) -> None:
         """See `Watcher.end`."""
         self.whole.end()
@@ -80,6 +84,7 @@ class ModelProgress:
         self._first = 0.0  # seconds of the model when each kernel had a time
         self._told = inf
         self._place = ""  # of the last trial
+        self._doing = ""  # when trials are over
         self._ended = 0
         self._bar: Progress | None = None
         self._row = TaskID(0)
@@ -120,6 +125,14 @@ class ModelProgress:
         elif standing.whole and standing.seconds <= _TOLD * self._told:
             self._say()
 
+    def racing(self, doing: str, percent: int) -> None:
+        """The kernels of the model are timed inside of it."""
+        if self._bar is not None:
+            self._bar.update(self._row, description=self._fitting(f"{self._name}: {doing}, {percent}%"))
+        elif doing != self._doing:
+            self._console.print(Text(f"{self._name}: {doing}"), soft_wrap=True)
+        self._doing = doing
+
     def end(self) -> None:
         """The search of a kernel is over; with the last one the line stands."""
         self._ended += 1
@@ -151,7 +164,10 @@ class ModelProgress:
         return self.view().below(self._console.height - 2)
 
     def _shown(self) -> str:
-        line, room = f"{self._name}: {self.line()}", self._console.width - _MARGIN
+        return self._fitting(f"{self._name}: {self.line()}")
+
+    def _fitting(self, line: str) -> str:
+        room = self._console.width - _MARGIN
         return line if len(line) <= room else line[: max(8, room - 1)] + "…"
 
     def _say(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ...measure.result import Measurement
 from ...targets.ceilings import Ceilings
@@ -68,6 +68,15 @@ class Watcher(Protocol):
 
     def end(self) -> None:
         """The search is over, however it ended."""
+        ...
+
+
+@runtime_checkable
+class RaceWatcher(Protocol):
+    """Hears besides what is done when the trials of a model are over: its kernels are timed inside of it."""
+
+    def racing(self, doing: str, percent: int) -> None:
+        """Shows how much of something is done."""
         ...
 
 

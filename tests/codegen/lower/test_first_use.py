@@ -41,6 +41,15 @@ WINDOW = body_of(
     return c
     """)
 )
+OVERLAPPING = body_of(
+    parse("""
+    input a: f32[9, 16]
+    input b: f32[18, 21]
+    w[k: 18, j: 21] = b[k, j] + 1
+    c[i: 9, j: 21] = sum[r: 3, k: 16](a[i, k] * w[k + r, j])
+    return c
+    """)
+)
 
 
 def blocks(copied: bool = False, inner: bool = False) -> Callable[[Schedule], None]:
@@ -72,7 +81,7 @@ def sketch(program: Program, copied: bool = False, inner: bool = False) -> Sketc
 CONFIG = {"rows": 4, "columns": 10, "depth": 6}
 
 
-@pytest.mark.parametrize("program", [PRODUCT, WINDOW], ids=["product", "window"])
+@pytest.mark.parametrize("program", [PRODUCT, WINDOW, OVERLAPPING], ids=["product", "window", "overlapping"])
 @pytest.mark.parametrize("copied", [False, True])
 @pytest.mark.parametrize("seed", range(5))
 def test_what_is_counted_is_what_runs(program: Program, copied: bool, seed: int) -> None:
@@ -131,6 +140,11 @@ def test_faults_are_caught(
 def test_refusals(template: Callable[[Schedule], None]) -> None:
     with pytest.raises((ScheduleError, TemplateError), match="cannot run bit by bit"):
         trace(template, PRODUCT)
+
+
+def test_gpus_refuse_it() -> None:
+    with pytest.raises(ScheduleError, match="runs t0 on first use yet"):
+        loop_ir(sketch(PRODUCT).apply(PRODUCT, HOST, CONFIG), parse_target("cuda:sm_80"))
 
 
 def test_loops_that_it_runs_in_stay_in_order() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from helpers.modelling.matrix import MATRIX_TARGET, main_stage, on_tiles, pack, products, tiles_sketch
 from helpers.modelling.programs import drawn
-from tilesmith.cost_model.analytic import predict, seconds
+from tilesmith.cost_model.analytic import clock_of, predict, seconds, stage_cycles
 from tilesmith.cost_model.cpu.analysis import Analysis, NestAnalysis, analyse
 from tilesmith.cost_model.cpu.counts import InstructionCounts
 from tilesmith.cost_model.features import FEATURE_NAMES, features
@@ -18,9 +18,11 @@ from tilesmith.cost_model.sketch_model import SketchModel
 from tilesmith.schedules.loops import LoopTree
 from tilesmith.schedules.schedule import Schedule, trace
 from tilesmith.schedules.sketch import Sketch
+from tilesmith.schedules.task import Task
 from tilesmith.targets.ceilings import MATRIX, Ceilings, default_ceilings
 from tilesmith.targets.matrix_instructions import BF16_TILES
 from tilesmith.targets.matrix_registers import loads_of
+from tilesmith.tensor.ops import matmul
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.rewrites.tiles.bf16_parts import PAIRS
 
@@ -134,3 +136,24 @@ def test_parts_made_together_share_their_roundings() -> None:
     vectors = 256 * 256 / 2 / 16
     together = packed(program, unrolled=True)
     assert together < 110 * vectors and together + 3 * 4 * vectors <= packed(program, unrolled=False)
+
+
+def test_words_that_are_made_on_first_use_are_made_while_the_unit_works() -> None:
+    """The same nest costs more where a block makes them before its first product."""
+    task = Task.of(matmul(128, 512, 512, constants=("B",)), MATRIX_TARGET, 1)
+    sketch = next(one for one in task.sketches if "on_first_use(" in one.text)
+    config = {t.name: 2 if t.name.endswith((".rows", ".columns")) else 1 for t in sketch.tunables}
+    tree = sketch.apply(task.body, MATRIX_TARGET, config)
+    (made,) = [stage for stage in tree.stages if stage.first_use is not None]
+    before = tree.replacing(replace(made, first_use=None))
+    first, late = (nest_of_products(one) for one in (tree, before))
+    for (stage, bits), (_, whole) in zip(first.work, late.work, strict=True):
+        assert float(bits.operations) == pytest.approx(float(whole.operations), rel=0.01), stage.name
+    took, takes = (float(predict(one, MATRIX_TARGET, 1, CEILINGS, 1)[0]) for one in (before, tree))
+    (work,) = [work for stage, work in first.work if stage.name == made.stage]
+    alone = float(stage_cycles(work, MATRIX_TARGET)) / clock_of(MATRIX_TARGET, CEILINGS)
+    assert 0.3 * alone < took - takes < alone
+
+
+def nest_of_products(tree: LoopTree) -> NestAnalysis:
+    return next(nest for nest in analyse(tree, MATRIX_TARGET, 1).nests if nest.on_matrix)

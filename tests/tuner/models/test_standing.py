@@ -17,7 +17,7 @@ from tilesmith.tuner.effort import Sharing
 from tilesmith.tuner.models.tasks import Standing, model_tasks
 from tilesmith.tuner.roofline import Work
 from tilesmith.tuner.watching.model_progress import ModelProgress
-from tilesmith.tuner.watching.watch import Before, Sitting, Watcher, Whole
+from tilesmith.tuner.watching.watch import Before, RaceWatcher, Sitting, Watcher, Whole
 
 WORK = Work((("f32", 400_000_000),), 1000)  # 1 ms at the ceiling
 CEILINGS = Ceilings({"f32": 400e9}, ((1000, 1e12),), 2)
@@ -70,10 +70,14 @@ def test_a_line_says_the_layer_what_the_model_runs_at_and_what_is_open() -> None
     assert written.getvalue().count("\n") == 1, "a hundredth is not worth a line"
     first.trial(ok(2))
     assert "5/8 trials, 5.99 ms now (10 ms at first), 50% of it open, 1 failed" in written.getvalue().splitlines()[-1]
+    assert isinstance(first, RaceWatcher)
+    for doing, percent in (("building", 0), ("building", 50), ("timing", 0)):
+        first.racing(doing, percent)
+    assert written.getvalue().splitlines()[2:] == ["net: building", "net: timing"]
     first.end()
-    assert written.getvalue().count("\n") == 2
+    assert written.getvalue().count("\n") == 4
     second.end()
-    assert written.getvalue().count("\n") == 3 and not written.getvalue().rstrip().endswith("layer1")
+    assert written.getvalue().count("\n") == 5 and not written.getvalue().rstrip().endswith("layer1")
 
 
 def test_what_was_known_before_counts() -> None:

@@ -27,6 +27,7 @@ from tilesmith.tuner.racing import race, racer
 from tilesmith.tuner.racing.race import ModelRace, races_of
 from tilesmith.tuner.racing.racer import Chosen, Race, Racer, lineups
 from tilesmith.tuner.records.database import Database
+from tilesmith.tuner.watching.watch import Silent
 
 HOST = parse_target("host")
 WIDTHS = (20, 24, 24, 17)
@@ -77,6 +78,26 @@ def test_what_was_chosen_inside_of_the_model_is_served(tmp_path: Path) -> None:
     assert all(task.best is not None and task.best.trial.purpose is Purpose.MODEL for task in again.tasks)
 
 
+class Hearing(Silent):
+    """A watcher that notes what it hears when trials are over."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, int]] = []
+
+    def racing(self, doing: str, percent: int) -> None:
+        self.heard.append((doing, percent))
+
+
+def test_those_who_watch_hear_how_far_it_is(tmp_path: Path) -> None:
+    watcher = Hearing()
+    ts.tune(model(), trials=9, threads=1, progress=watcher, db=tmp_path / "a.sqlite")
+    stages = (racer.BUILDING, racer.TIMING, racer.COMPARING)
+    assert tuple(dict.fromkeys(doing for doing, _ in watcher.heard)) == stages
+    for stage in stages:
+        percents = [percent for doing, percent in watcher.heard if doing == stage]
+        assert percents == sorted(percents) and percents[0] == 0 and 50 < percents[-1] < 100
+
+
 def test_trials_of_a_model_are_cold(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     seen: list[bool] = []
 
@@ -95,14 +116,14 @@ def test_trials_of_a_model_are_cold(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
 def test_the_child_chooses_one_of_the_candidates_for_each_kernel(tmp_path: Path) -> None:
     model().save(tmp_path / "saved")
-    tasks = kernels().tasks
+    tasks, link = kernels().tasks, SimpleNamespace(stage=lambda name, item: None)
     given = {task.key: [("", {}), (task.sketches[1].text, {})] for task in tasks[:1]}
-    found = Racer().handle(Race(str(tmp_path / "saved"), HOST.text, 1, "default", {}), None)  # type: ignore[arg-type]
+    found = Racer().handle(Race(str(tmp_path / "saved"), HOST.text, 1, "default", {}), link)  # type: ignore[arg-type]
     assert isinstance(found, dict) and set(found) == {task.key for task in tasks}
     assert all(one.times and min(one.times) > 0 for one in found.values())
-    more = Racer().handle(Race(str(tmp_path / "saved"), HOST.text, 1, "default", given), None)  # type: ignore[arg-type]
+    more = Racer().handle(Race(str(tmp_path / "saved"), HOST.text, 1, "default", given), link)  # type: ignore[arg-type]
     assert isinstance(more, dict)  # a sketch with tunables that nobody set cannot be built
-    missing = Racer().handle(Race(str(tmp_path / "none"), HOST.text, 1, "default", {}), None)  # type: ignore[arg-type]
+    missing = Racer().handle(Race(str(tmp_path / "none"), HOST.text, 1, "default", {}), link)  # type: ignore[arg-type]
     assert isinstance(missing, str) and "none" in missing
 
 

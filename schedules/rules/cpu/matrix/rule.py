@@ -63,9 +63,8 @@ def _apply(s: Schedule, root: str, name: str, decided: Decided) -> set[str]:
     high, wide = register_tiles(s, s.stage(name))
     several = sum(products_of(stage) is not None for stage in s.program.stages) > 1
     inside = _packed_inside(s, name)
-    numbers = any(
-        numbers_of(s.program, operand) is not None for operand in inside
-    )  # of one tile of columns after another
+    numbers = any(numbers_of(s.program, operand) is not None for operand in inside)
+    # numbers become words of one tile of columns after the other, so these stand outside of rows
     columns_inside = several or (not numbers and s.variant(f"{name} columns inside", [True, False]))
     columns_outside = not several and s.variant(f"{name} columns outside", [False, True])
     if root == name:

@@ -113,11 +113,8 @@ def tile_products(
         s.bring(name, moved, tiles[0], s.flag(f"{name}.bring"))
     for operand in inside:
         numbers = numbers_of(s.program, operand)
-        if (
-            columns_inside
-            or operand == first
-            or not (numbers or s.variant(f"{name} packed on first use", [True, False]))
-        ):
+        at_once = columns_inside or operand == first
+        if at_once or not (numbers or s.variant(f"{name} packed on first use", [True, False])):
             pack(s, s.compute_at(operand, pieces[0]))
             continue
         _pack_on_first_use(s, operand, name, columns[0], pieces[1])
