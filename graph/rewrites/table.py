@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 from ...tensor.program import Program
 from ...tensor.stage_edits import needed_stages
+from .added_zeros import without_added_zeros
 from .common import common_stages
 from .fills import inlined_fills
 from .forward import forward_windows
@@ -18,6 +19,7 @@ from .sums_first import sums_first
 GRAPH_REWRITES: Mapping[str, Callable[[Program], Program]] = {
     "needed stages": needed_stages,
     "fills": inlined_fills,
+    "added zeros": without_added_zeros,
     "forward windows": forward_windows,
     "common stages": common_stages,
     "sums first": sums_first,
