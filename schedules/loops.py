@@ -164,6 +164,14 @@ class LoopTree:
                 found.setdefault((s.at[0], s.first_use), []).append(s.stage)
         return {at: tuple(stages) for at, stages in found.items()}
 
+    def loops_of_use(self, stage: StageLoops) -> tuple[Loop, ...]:
+        """The loops of its reader, inside of the one that a stage is attached to, in which it runs on first use; none where it
+        runs before them."""
+        if stage.at is None or stage.first_use is None:
+            return ()
+        outer = self.by_stage[stage.at[0]]
+        return outer.loops[outer.position(stage.at[1]) + 1 : outer.position(stage.first_use) + 1]
+
     def loops_of(self, stage: str) -> StageLoops:
         """The loops of a stage; ScheduleError for an unknown one."""
         try:

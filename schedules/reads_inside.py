@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ..tensor.expr import Expr, Read, Var, rewrite
+from dataclasses import replace
+
+from ..tensor.expr import Read, substitute
 from .loops import LoopTree
 
 
@@ -20,10 +22,6 @@ def _reads_for(tree: LoopTree, stage: str, read: Read, tensor: str) -> tuple[Rea
     at = None if producer is None else tree.by_stage[producer.name].at
     if producer is None or at is None or at[0] != stage or producer.reduction:
         return ()
-    points: dict[str, Expr] = {axis.name: index for axis, index in zip(producer.axes, read.indices, strict=True)}
-
-    def here(node: Expr) -> Expr | None:
-        return points.get(node.name) if isinstance(node, Var) else None
-
+    points = {axis.name: index for axis, index in zip(producer.axes, read.indices, strict=True)}
     found = (one for one in producer.reads() if one.tensor == tensor)
-    return tuple(Read(tensor, tuple(rewrite(index, here) for index in one.indices), one.dtype) for one in found)
+    return tuple(replace(one, indices=tuple(substitute(index, points) for index in one.indices)) for one in found)

@@ -70,7 +70,7 @@ def opening(tree: LoopTree, stage: StageLoops) -> Opening:
         return Opening(1, {axis: ((extent, 1),) for axis, extent in stage.box.items()})
     outer = tree.by_stage[stage.at[0]]
     depth = outer.position(stage.at[1]) + 1
-    runs = depth if stage.first_use is None else outer.position(stage.first_use) + 1
+    runs = depth + len(tree.loops_of_use(stage))
     around = opening(tree, outer)
     boxes = box_axes(tree, stage.stage, stage.at)
     related = dict.fromkeys(axis for box in boxes.values() for axis, _ in box.terms)

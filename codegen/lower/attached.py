@@ -47,10 +47,9 @@ def first_trip(tree: LoopTree, name: str, view: View) -> Expr | None:
     loops between that do not move its box are at their first trips. None where each trip reads something else."""
     stage = tree.by_stage[name]
     assert stage.at is not None
-    outer = tree.by_stage[stage.at[0]]
     moving = {axis for box in box_axes(tree, name, stage.at).values() for axis, _ in box.terms}
     first: Expr | None = None
-    for loop in outer.loops[outer.position(stage.at[1]) + 1 :]:
-        if loop.name in view.variables and loop.axis not in moving:
+    for loop in tree.loops_of_use(stage):
+        if loop.axis not in moving:
             first = both(first, Op("eq", (view.variables[loop.name], number(0)), boolean))
     return first

@@ -39,6 +39,10 @@ class Around(Protocol):
         """An attached stage opened in a view; the view that comes back knows where its box begins."""
         ...
 
+    def begun(self, name: str, view: View) -> View:
+        """The view that knows where the box of an attached stage begins, which runs on first use."""
+        ...
+
     def first_use(self, name: str, view: View) -> Statement:
         """Computes what a trip of a loop farther inside reads of an attached stage, where it is the first to."""
         ...
@@ -68,9 +72,11 @@ class LoopLowering:
         for name in self.nest.tree.attached.get((self.stage.stage, loop.name), ()):
             if name in skip:
                 continue
-            view, statement = self.nest.attached(name, view)
             if self.nest.tree.by_stage[name].first_use is None:
+                view, statement = self.nest.attached(name, view)
                 before.append(statement)
+            else:
+                view = self.nest.begun(name, view)
             if self.nest.tree.by_stage[name].stored is None:
                 made += self._buffers(name)
         for inside in self.loops[self.stage.position(loop.name) + 1 :][:1]:

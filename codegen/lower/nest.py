@@ -84,8 +84,13 @@ class NestLowering:
     def attached(self, name: str, view: View) -> tuple[View, Statement]:
         """An attached stage opened in a view; the view that comes back knows where its box begins."""
         places, origins = box_in(self.tree, name, view, self.names.bounds)
-        known_boxes = {**view.origins, name: origins}
-        return replace(view, origins=known_boxes), self._opened(name, replace(view, origins=known_boxes), places)
+        view = replace(view, origins={**view.origins, name: origins})
+        return view, self._opened(name, view, places)
+
+    def begun(self, name: str, view: View) -> View:
+        """The view that knows where the box of an attached stage begins, which runs on first use."""
+        _, origins = box_in(self.tree, name, view, self.names.bounds)
+        return replace(view, origins={**view.origins, name: origins})
 
     def first_use(self, name: str, view: View) -> Statement:
         """Computes what a trip of a loop farther inside reads of an attached stage, where it is the first to."""

@@ -96,9 +96,7 @@ def _check_kind(tree: LoopTree, stage: StageLoops, name: str, kind: LoopKind) ->
             expected="a loop that runs its trips in order", advice="leave store_at out",
         )  # fmt: skip
     for other in attached_to(tree, stage.stage):
-        if other.at is None or other.first_use is None:
-            continue
-        if stage.position(other.at[1]) < stage.position(name) <= stage.position(other.first_use):
+        if any(loop.name == name for loop in tree.loops_of_use(other)):
             raise wrong(
                 tree, name, f"{other.stage} runs on first use inside of {name}",
                 expected="a loop that runs its trips in order", advice="leave on_first_use out",

@@ -87,18 +87,16 @@ def on_first_use(tree: LoopTree, context: Context, stage: str, loop: str) -> Loo
     So it overlaps with other work, as of a matrix unit, and is in the first cache when it is read first.
     """
     moved = tree.loops_of(stage)
-    readers = {reader.name for t in tree.definition(stage).tensors for reader in tree.program.consumers[t.name]}
-    inner = tree.owner(loop)
-    names = [x.name for x in inner.loops[: inner.position(loop) + 1]]
-    attached = moved.at is not None and moved.at[0] == inner.stage and moved.at[1] in names
-    between = inner.loops[names.index(moved.at[1]) + 1 : len(names)] if attached and moved.at is not None else ()
+    readers = {c.name for t in tree.definition(stage).tensors for c in tree.program.consumers[t.name]}
+    made, reader = replace(moved, first_use=loop), tree.owner(loop).stage
+    between = tree.loops_of_use(made) if moved.at is not None and moved.at[0] == reader else ()
     plain = between and all(x.kind is LoopKind.SERIAL for x in between)
-    if not plain or readers != {inner.stage} or moved.stored is not None or holds_stages(tree, moved):
+    if not plain or readers != {reader} or moved.stored is not None or holds_stages(tree, moved):
         raise wrong(
             tree, stage, f"{stage} cannot run bit by bit in {loop}",
             expected="a stage attached to a loop of its one reader, and a loop farther inside, with plain loops between",
         )  # fmt: skip
-    return tree.replacing(replace(moved, first_use=loop))
+    return tree.replacing(made)
 
 
 def _check_window(tree: LoopTree, stage: str, loop: Loop) -> None:

@@ -9,9 +9,8 @@ were the fastest inside of the model 19.8 (two threads of a Granite Rapids; with
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -52,9 +51,7 @@ class ModelRace:
         own = {task.key: by_key[task.key] for task in self.tasks}
         count = max(min(BUILT // len(self.tasks), MOST), 1)
         candidates = {key: [_described(lane, one) for one in lane.session.leaders(count)] for key, lane in own.items()}
-        race = partial(
-            Race, target=first.target.text, threads=first.threads, accuracy=first.accuracy, candidates=candidates
-        )
+        race = Race("", first.target.text, first.threads, first.accuracy, candidates)
         watcher = own[first.key].watcher
         report = watcher.racing if isinstance(watcher, RaceWatcher) else None
         answer = _answer(self.model, race, report)
@@ -94,8 +91,8 @@ def _is_right(lane: TaskLane, candidate: Candidate, runner: Runner) -> bool:
     return measurement.ok
 
 
-def _answer(model: Model, race: Callable[[str], Race], report: Report | None) -> dict[str, Chosen] | str:
-    """The choice of a child: what a kernel does there is no harm here. `race`: is made of the place of the saved model."""
+def _answer(model: Model, race: Race, report: Report | None) -> dict[str, Chosen] | str:
+    """The choice of a child: what a kernel does there is no harm here. `race`: all but where the model is saved."""
     handler = f"{Racer.__module__}:{Racer.__qualname__}"
     with TemporaryDirectory(prefix="tilesmith-race-") as folder:
         place = Path(folder) / "model"
@@ -103,10 +100,9 @@ def _answer(model: Model, race: Callable[[str], Race], report: Report | None) ->
             model.save(place)
         except (OSError, TilesmithError) as error:
             return f"it could not be saved: {error}"
-        asked = race(str(place))
-        child = Child(child_setup(handler, {}, default_limits().run_memory), timer_environment(asked.threads))
+        child = Child(child_setup(handler, {}, default_limits().run_memory), timer_environment(race.threads))
         try:
-            child.send(asked)
+            child.send(replace(race, model=str(place)))
             answer = answer_of(child, None if report is None else lambda stage: report(stage.name, stage.item))
             return child.ending().message if answer is None else answer.value
         finally:
