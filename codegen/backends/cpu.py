@@ -34,6 +34,7 @@ from typing import Any
 from ...common.debug import DebugLevel, show, wanted
 from ...common.errors import InternalError
 from ...common.forks import lock
+from ...common.once import once
 from ...targets.target import Target
 from ..artifact import Artifact, BufferSpec, Launch
 from ..debug_info.metadata import DebugText
@@ -66,7 +67,7 @@ class Compiled:
     module: bytes = b""
 
 
-@lru_cache(maxsize=1)
+@once
 def _keep_order() -> None:
     """Switches off the scheduler before register allocation, and what adds up sums of integers in another order, which takes
     twice as many registers (products of halves, 6 x 2 accumulators in 16 registers: 117 GOP/s with it, 144 without). LLVM has

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 import platform
 from collections.abc import Sequence
-from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
+from ....common.once import once
 from ..base import Array
 from .memory import address
 
@@ -33,7 +33,7 @@ def evict(arrays: Sequence[Array]) -> None:
             drop(address(array), array.nbytes)
 
 
-@lru_cache(maxsize=1)
+@once
 def drop_address() -> int:
     """The address of compiled code that drops memory: void (void *start, int64_t bytes), of at least one byte."""
     from .jit import linked

@@ -9,7 +9,6 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 
 from ....codegen.artifact import Artifact, BufferSpec, entry_name
 from ....common.errors import EnvironmentFailure, InternalError, TargetError
+from ....common.once import once
 from ....targets.target import check_runs_here, parse_target
 from ....tensor.dtype import DTYPES
 from ..base import Array
@@ -36,7 +36,7 @@ _numbers = itertools.count()
 WAITING = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "100000"}  # up to some 3 ms of spinning, then sleep
 
 
-@lru_cache(maxsize=1)
+@once
 def openmp_runtime() -> ctypes.CDLL:
     """libgomp: that of a wheel (_WITH_OPENMP), else the system's. The packages are not imported.
 
@@ -62,7 +62,7 @@ def openmp_runtime() -> ctypes.CDLL:
     )
 
 
-@lru_cache(maxsize=1)
+@once
 def _runtime_functions() -> Mapping[str, int]:
     """The addresses of what artifacts may ask of the OpenMP runtime, and of what stands before it."""
     runtime = openmp_runtime()

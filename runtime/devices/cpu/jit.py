@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 from ....common.forks import lock
+from ....common.once import once
 
 LINKING = lock()  # held while a library is linked: the linker takes one at a time
 _numbers = itertools.count()  # of libraries: two threads may link the same text at once
 
 
-@lru_cache(maxsize=1)
+@once
 def jit() -> Any:
     """The linker. It makes this machine known to LLVM."""
     import llvmlite.binding as llvm

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
+from ....common.once import once
 from ..base import Array
 from .cold import drop_address
 from .jit import linked
@@ -79,12 +79,12 @@ done:
 Repeat = Callable[[int, int, int, int, int], None]
 
 
-@lru_cache(maxsize=1)
+@once
 def _library() -> Any:
     return linked(_TEXT, "repeat", others=["repeat_cold"])
 
 
-@lru_cache(maxsize=1)
+@once
 def repeat_loop() -> Repeat:
     """The loop as a function, which releases Python's global lock."""
     function: Any = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4, ctypes.c_int64)(_library()["repeat"])
