@@ -13,7 +13,7 @@ from ...common.errors import TilesmithError
 from ...measure.machine import identity_for, machine_key
 from ...measure.result import Failure, Measurement, Status
 from ...targets.ceilings import Ceilings, default_ceilings
-from ...targets.target import parse_target
+from ...targets.target import Target, parse_target
 from ...tensor.text.parse import parse
 from .data import Machine, Record, TaskIdentity
 from .database import Database
@@ -58,14 +58,18 @@ def believed(measurement: Measurement, task: TaskIdentity, machine: Machine) -> 
     return replace(measurement, status=Status.UNSTABLE, failure=Failure("time", why))
 
 
-@lru_cache(maxsize=64)
 def _ceilings(target: str, threads: int, machine: Machine) -> Ceilings:
     """Returns what the machine can do: of this one what was measured here, of another what it tells, within reason."""
     from ...measure.calibrate.calibrate import known_ceilings
 
     resolved = parse_target(target)
     if machine.key == machine_key(identity_for(resolved)):
-        return known_ceilings(resolved, threads)
+        return known_ceilings(resolved, threads)  # read each time: they rise when a timer finds them too low
+    return _told(resolved, threads, machine)
+
+
+@lru_cache(maxsize=64)
+def _told(resolved: Target, threads: int, machine: Machine) -> Ceilings:
     usual = default_ceilings(resolved, threads)
     return usual if not machine.ceilings else _within(told_ceilings(machine.ceilings, usual), usual)
 

@@ -216,3 +216,60 @@ def test_the_machine_is_its_processor_not_its_name() -> None:
     assert machine_identity() == identity and machine_key(identity) == machine_key(identity)
     assert set(told) == {"architecture", "model", "features", "cores", "caches"}
     assert machine_key(identity) != machine_key(identity.replace(told["architecture"], "other"))
+
+
+class Disturbed(calibrate.Loops):
+    """Loops on a machine of which a neighbour takes half, until arithmetic was timed so often."""
+
+    until = 0
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(HOST, 1, 2e-5, 1)
+        self.timed = 0
+
+    @property
+    def share(self) -> float:
+        return 0.5 if self.timed < self.until else 1.0
+
+    def arithmetic(self, dtype: str, loaded: bool = False) -> float:
+        self.timed += 1
+        return 4e9 * self.share
+
+    def matrix(self) -> float:
+        return 8e9 * self.share
+
+    def speed(self, stream: Stream, size: int) -> float:
+        return 1e9 * self.share
+
+    def visit(self, pages: int) -> float:
+        return 1e-8 / self.share
+
+
+@pytest.mark.parametrize(("until", "rounds"), [(0, 1), (3, 2), (5, 3), (6, 3), (1000, 1)])
+def test_what_a_neighbour_disturbs_is_measured_again(monkeypatch: pytest.MonkeyPatch, until: int, rounds: int) -> None:
+    """Arithmetic is timed three times before a round and three times behind it."""
+    monkeypatch.setattr(Disturbed, "until", until)
+    made: list[Disturbed] = []
+
+    def loops(*args: object) -> Disturbed:
+        made.append(Disturbed(*args))
+        return made[0]
+
+    monkeypatch.setattr(calibrate, "Loops", loops)
+    found = calibrate.measure_ceilings(HOST, 1)
+    share = 0.5 if until == 1000 else 1.0
+    assert found.flops["f32"] == 4e9 * share and found.bandwidth[0][1] == found.bandwidth[-1][1] == 1e9 * share
+    assert dict(found.visits)[16] == pytest.approx(1e-8 / share)
+    assert made[0].timed == 3 + 3 * rounds
+
+
+def test_ceilings_that_are_too_low_rise_and_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TILESMITH_CACHE", str(tmp_path))
+    monkeypatch.setattr(calibrate, "Loops", Disturbed)
+    curve = ((1 << 14, 5e8), (1 << 20, 4e8))
+    known = Ceilings({"f32": 2e9, "f64": 9e9, "i8": 1e9}, curve, 1, {"read": curve, "write": ((1 << 14, 7e9),)})
+    found = calibrate.measured_again(HOST, known)
+    assert found.flops["f32"] == 4e9 and found.flops["f64"] == 9e9 and found.flops["i8"] > 1e9
+    assert found.bandwidth == found.streams["read"] == ((1 << 14, 1e9), (1 << 20, 4e8))
+    assert found.streams["write"] == known.streams["write"]
+    assert calibrate.known_ceilings(HOST, 1).flops["f32"] == 4e9

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from contracts.measure_kernels import HAND_BUILDER, PROGRAM, TRUSTING_TIMER, TrustingTimer, artifact, time_request
 from contracts.runner import gather
 from tilesmith.codegen.pipeline import build
+from tilesmith.measure.calibrate import calibrate
 from tilesmith.measure.local import LocalRunner
 from tilesmith.measure.process.worker import Link
 from tilesmith.measure.requests import ConfirmRequest, ReferenceKernel, TimeLimits, TimeRequest
@@ -165,7 +167,8 @@ def test_a_standard_that_tells_nothing_is_not_asked_again(kind: str, seconds: fl
     assert isinstance(first, Measurement) and first.ok and not any(said.endswith("1") for said in notes.said)
 
 
-def test_too_fast_to_be_true() -> None:
+def test_too_fast_to_be_true(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
     program = parse("input A: f32[64, 64]\ninput B: f32[64, 64]\n"
                     "C[i: 64, j: 64] = sum[k: 64](A[i, k] * B[k, j])\nreturn C\n")  # fmt: skip
     ceilings = Ceilings({"f32": 1e9, "f64": 1e3}, ((1 << 14, 1e9),), 1)
@@ -179,8 +182,20 @@ def test_too_fast_to_be_true() -> None:
     assert "ceiling of f32" in str(too_fast(program, honest / 4, with_unit))
     assert "cache" in str(too_fast(parse(PROGRAM), 4000 / 1e9 / 2, ceilings))
     timer = TrustingTimer(Ceilings({"f32": 1.0}, ((1 << 14, 1e3),), 1))
-    found = trial(timer, "right")
-    assert found.status is Status.UNSTABLE and found.failure is not None and "fastest cache" in found.failure.message
+    monkeypatch.setattr(calibrate, "measured_again", lambda target, known: asked.append(target) or known)
+    for _ in range(6):
+        found = trial(timer, "right")
+        assert (
+            found.status is Status.UNSTABLE and found.failure is not None and "fastest cache" in found.failure.message
+        )
+    assert len(asked) == 4, "then it is the kernels that are not believed"
+
+
+def test_it_may_be_the_ceilings_that_are_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TILESMITH_CACHE", str(tmp_path))
+    timer = TrustingTimer(Ceilings({"f32": 1.0}, ((1 << 14, 1e3),), 1))
+    assert trial(timer, "right").ok and trial(timer, "right").ok
+    assert calibrate.known_ceilings(parse_target("host"), 1).flops["f32"] > 1e9
 
 
 @pytest.mark.parametrize(("target", "dtype", "fast", "impossible"), [
