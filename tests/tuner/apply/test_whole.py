@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tilesmith as ts
-from tilesmith.common.errors import NoRecordError
+from tilesmith.common.errors import EnvironmentFailure, NoRecordError
 from tilesmith.graph.executor.provenance import ModelProvenance
 from tilesmith.graph.model import Model
 from tilesmith.schedules.task import Task
@@ -130,3 +130,20 @@ def test_what_picking_leaves_is_freed_before_memory_goes_back(monkeypatch: pytes
     kernel = ts.compile(program, threads=1, constants=values(program))
     assert held == [False] and len(made) == 1
     assert kernel.artifact.kernels
+
+
+def test_the_machine_is_measured_before_kernels_of_a_model_are_picked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once for a program of several kernels; never for another machine, nor for more threads than there are processors."""
+    asked: list[tuple[str, int]] = []
+
+    def fails(target: ts.Target, threads: int) -> None:
+        asked.append((target.text, threads))
+        raise EnvironmentFailure("no loops run here")
+
+    monkeypatch.setattr(compile_module, "ceilings", fails)
+    program = layers(8, 8, 8)
+    assert ts.compile(program, constants=values(program), threads=1).artifact.kernels, "it is compiled all the same"
+    assert asked == [(HOST.text, 1)]
+    compile_module.compile_for(program, HOST, None, HOST.cores + 1, values(program))
+    compile_module.compile_for(layers(8, 8), HOST, None, 1, values(layers(8, 8)))
+    assert len(asked) == 1
