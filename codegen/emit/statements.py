@@ -222,9 +222,7 @@ class Statements(SideBySide):
         if trips.is_constant and trips.constant <= max(1, unroll):
             before = self.at.written
             self.at.written = {**before, var: trips.constant} if start == Index() else before
-            for trip in range(trips.constant):
-                self._apart(trip, var, body)
-                self.bind(var, start.shifted(trip), None, lambda: self.emit(body))
+            self._copies(var, start, trips.constant, body)
             self.at.written = before
             return
         if unroll <= 1:
@@ -232,7 +230,10 @@ class Statements(SideBySide):
             return
         groups = self.indices.divide("floordiv", trips, unroll)
         middle = self.indices.total(((start, 1), (groups, unroll)))
-        if self.count_groups:
+        if groups.is_constant and groups.constant == 1:
+            # LLVM sees that a loop of one trip ends, and moves what the remainder takes of it behind all of its loads
+            self._copies(var, start, unroll, body)
+        elif self.count_groups:
             self._loop(var, Index(), groups, unroll, body, start)
         else:
             self._loop(var, start, middle, unroll, body)
@@ -243,6 +244,12 @@ class Statements(SideBySide):
                 self.bind(var, middle, None, lambda: self.emit(body))
         else:
             self._loop(var, middle, stop, 1, body)
+
+    def _copies(self, var: str, start: Index, count: int, body: Statement) -> None:
+        """So many copies of the body, from `start` on."""
+        for trip in range(count):
+            self._apart(trip, var, body)
+            self.bind(var, start.shifted(trip), None, lambda: self.emit(body))
 
     def _loop(self, var: str, start: Index, stop: Index, step: int, body: Statement, base: Index | None = None) -> None:
         """`step` copies of the body for start, start + step, ... < stop. Register values run through phis.

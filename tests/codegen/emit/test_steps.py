@@ -52,8 +52,8 @@ BYTES = """
     """
 
 
-def texts(target: str, rows: int, vectors: int, unroll: int) -> dict[str, str]:
-    program = ops.matmul(m=8 * rows, n=4 * vectors * 16, k=256)
+def texts(target: str, rows: int, vectors: int, unroll: int, depth: int = 256) -> dict[str, str]:
+    program = ops.matmul(m=8 * rows, n=4 * vectors * 16, k=depth)
     sketch = parse_sketch(STEPS.format(rows=rows, vectors=vectors, unroll=unroll))
     return build(program, sketch, {}, parse_target(target), 1, texts=True).texts
 
@@ -78,6 +78,17 @@ def test_full_registers_are_not_spilled(rows: int, vectors: int, unroll: int) ->
     assert sum("vfmadd" in line for line in loop) == rows * vectors * unroll
     assert not any("(%rsp)" in line for line in loop)
     assert kept["llvm"].count(APART) >= unroll - 1
+
+
+@pytest.mark.parametrize("depth", [10, 14, 15])
+def test_steps_of_one_group_and_a_remainder_are_done_one_after_another(depth: int) -> None:
+    """A loop of one trip was none to LLVM: it did all steps of one accumulator in a row, behind the loads of all of them."""
+    assembly = texts("x86:avx512", 3, 4, 8, depth)["asm"].splitlines()
+    products = [line for line in assembly if "vfmadd" in line]
+    assert len(products) == 12 * 9, "eight steps, and one of the loop of the others"
+    assert not any("(%rsp)" in line for line in products)
+    sums = [line.split("%zmm")[-1] for line in products]
+    assert all(len(set(sums[n : n + 12])) == 12 for n in range(0, len(sums), 12))
 
 
 @pytest.mark.parametrize("unroll", [2, 8])
