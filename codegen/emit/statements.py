@@ -246,7 +246,7 @@ class Statements(SideBySide):
             self._loop(var, middle, stop, 1, body)
 
     def _copies(self, var: str, start: Index, count: int, body: Statement) -> None:
-        """So many copies of the body, from `start` on."""
+        """Writes so many copies of the body, from `start` on."""
         for trip in range(count):
             self._apart(trip, var, body)
             self.bind(var, start.shifted(trip), None, lambda: self.emit(body))
