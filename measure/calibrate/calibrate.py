@@ -92,14 +92,16 @@ def known_ceilings(target: Target, threads: int) -> Ceilings:
 def _kept(target: Target, threads: int) -> Ceilings | None:
     """The figures in the cache; what older versions did not measure follows from the target's own numbers."""
     try:
-        found = _read((read_private(_path(target, threads)) or b"").decode())
-        scaled = _scaled(target, threads, found.flops["f32"])
-        return replace(found, flops={**scaled, **found.flops})
+        return _read((read_private(_path(target, threads)) or b"").decode(), target, threads)
     except (ValueError, KeyError):
         return None
 
 
-_read = lru_cache(maxsize=8)(Ceilings.from_json)
+@lru_cache(maxsize=8)
+def _read(text: str, target: Target, threads: int) -> Ceilings:
+    """Reads the text of a file of the cache. Errors: ValueError, KeyError."""
+    found = Ceilings.from_json(text)
+    return replace(found, flops=_completed(target, threads, found.flops))
 
 
 def _path(target: Target, threads: int) -> Path:
@@ -158,7 +160,7 @@ def measure_ceilings(target: Target, threads: int) -> Ceilings:
     streams = {stream.name: _curve(sizes, [memory[stream.name, size] for size in sizes]) for stream in STREAMS}
     highest = tuple((size, max(dict(curve)[size] for curve in streams.values())) for size in sizes)
     visits = tuple((pages, 1 / memory[_VISIT, pages]) for pages in VISITED)
-    return Ceilings({**_scaled(target, threads, flops["f32"]), **flops}, highest, threads, streams, visits)
+    return Ceilings(_completed(target, threads, flops), highest, threads, streams, visits)
 
 
 def measured_again(target: Target, known: Ceilings) -> Ceilings:
@@ -167,7 +169,7 @@ def measured_again(target: Target, known: Ceilings) -> Ceilings:
     size = _sizes(target, known.threads)[0]
     with Loops(target, known.threads, _SHORTEST, _SAMPLES) as loops:
         flops, nearest = _arithmetic(loops, target), {stream.name: loops.speed(stream, size) for stream in STREAMS}
-    flops = _higher({**_scaled(target, known.threads, flops["f32"]), **flops}, known.flops)
+    flops = _higher(_completed(target, known.threads, flops), known.flops)
     streams = {name: _raised(curve, nearest[name]) for name, curve in known.streams.items()}
     found = replace(known, flops=flops, bandwidth=_raised(known.bandwidth, max(nearest.values())), streams=streams)
     _keep(_path(target, known.threads), found.to_json())
@@ -203,10 +205,11 @@ def _curve(sizes: Sequence[int], speeds: Sequence[float]) -> Curve:
     return tuple((size, float(speed)) for size, speed in zip(sizes, ceiling, strict=True))
 
 
-def _scaled(target: Target, threads: int, f32: float) -> dict[str, float]:
-    """Returns what was not measured: the target's own numbers, corrected by how they compare for f32."""
+def _completed(target: Target, threads: int, flops: Mapping[str, float]) -> dict[str, float]:
+    """Returns what was measured; for the rest the target's own numbers, corrected by how they compare for f32."""
     usual = default_ceilings(target, threads).flops
-    return {dtype: flops * f32 / usual["f32"] for dtype, flops in usual.items()}
+    scaled = {dtype: speed * flops["f32"] / usual["f32"] for dtype, speed in usual.items()}
+    return {**scaled, **flops}
 
 
 class Loops:

@@ -61,7 +61,7 @@ def test_what_is_given_to_each_call_is_not_kept() -> None:
     assert kept_bytes(UNSCHEDULED.apply(Task.of(program, TARGET, 1).body, TARGET, {})) == 0
 
 
-def test_a_byte_is_worth_more_than_reading_it_from_memory() -> None:
+def test_a_byte_is_worth_what_reading_it_from_memory_takes() -> None:
     ceilings = replace(default_ceilings(TARGET, 1), bandwidth=((10_000, 9e10), (100_000_000, 2e10)), streams={})
     assert keeping_seconds(3e6, ceilings) == pytest.approx(3e6 / 2e10)
     assert keeping_seconds(0, ceilings) == 0
