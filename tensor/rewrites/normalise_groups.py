@@ -1,27 +1,34 @@
 """Axes that hold groups are split, so that what belongs to a group as a whole is a row like any other.
 
     out[c: 64, p] = x[c, p] - mean[c // 2]     ->     out[g: 32, k: 2, p] = x[g, k, p] - mean[g]
+    y[o: 64, p] = sum[c: 3](x[o // 2 * 3 + c, p] * w[o, c])     ->     y[g: 32, k: 2, p] = sum[c: 3](x[g, c, p] * w[g, k, c])
 
-An axis is split where a value computed before is read at axis // size and at nothing that lies further in: the statistics
-of a group norm. All tensors that have the axis as a dimension get two in its place; their memory stays as it is. Where one
-of them is read in any other way than along the axis, or at group * size + member, nothing changes.
+An axis is split where a value computed before is read at axis // size and at nothing that lies further in, as the statistics
+of a group norm are; and where a tensor is read at (axis // size) * length + member, as the channels of a grouped convolution
+are, which then is a batch of convolutions. All tensors that have the axis as a dimension get two in its place; their memory
+stays as it is. Where one of them is read in any other way than along the axis, or at group * size + member, nothing changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from ..dtype import i64
 from ..expr import Const, Expr, Op, Read, Var, rewrite, variables, walk
 from ..program import Axis, Input, Program, Stage, Tensor
 from ..stage_edits import free_axis_name, map_stage, simplified
 
+Place = TypeVar("Place")
+AxisSizes = dict[tuple[int, str], int]  # (stage, axis) -> the size of its groups
+DimensionSizes = dict[tuple[str, int], int]  # (tensor, dimension) -> the size of its groups
+
 
 def split_groups(program: Program) -> Program:
     """The program with all such axes split."""
     for number, axis, size in _groups(program):
-        found = _AxisSplit(program, size).of_axis(number, axis)
+        found = _split(program, {(number, axis): size})
         if found is not None:
             return split_groups(found)
     return program
@@ -30,20 +37,26 @@ def split_groups(program: Program) -> Program:
 def _groups(program: Program) -> Iterator[tuple[int, str, int]]:
     """(stage, axis, size of a group) of each axis that is worth a split."""
     for number, stage in enumerate(program.stages):
-        for read in stage.reads():
-            for index in read.indices if read.tensor in program.producers else ():
-                axis, size = _group_of(index)
-                place = [a.name for a in stage.axes].index(axis) if axis in {a.name for a in stage.axes} else None
-                if place is None or stage.fold is not None or stage.axes[place].extent % size or size == 1:
+        spatial = [a.name for a in stage.axes]
+        for read in stage.reads() if stage.fold is None else ():
+            for index in read.indices:
+                of_members = _grouped_index(stage, index)
+                axis, size = _group_of(index) if of_members is None else of_members.of
+                if axis not in spatial or size == 1 or stage.axis(axis).extent % size:
                     continue
-                further = {a.name for a in stage.axes[place + 1 :]}
-                if further and not any(further & variables(other) for other in read.indices):
+                further = {a.name for a in stage.axes[spatial.index(axis) + 1 :]}
+                inside = further and not any(further & variables(other) for other in read.indices)
+                if of_members is not None or (inside and read.tensor in program.producers):
                     yield number, axis, size
 
 
 def _group_of(index: Expr) -> tuple[str, int]:
     """(axis, size) of axis // size; ("", 1) of anything else."""
-    if isinstance(index, Op) and index.name == "floordiv":
+    return _divided(index, "floordiv")
+
+
+def _divided(index: Expr, name: str) -> tuple[str, int]:
+    if isinstance(index, Op) and index.name == name:
         of, size = index.args
         if isinstance(of, Var) and isinstance(size, Const):
             return of.name, int(size.value)
@@ -51,107 +64,152 @@ def _group_of(index: Expr) -> tuple[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _AxisSplit:
-    """Splits an axis into groups of `size`, with all that must follow."""
+class _GroupedIndex:
+    """(axis // size) * length + member, with a member that is a whole axis. `of`: the axis and the size."""
+
+    of: tuple[str, int]
+    length: int
+    member: str
+
+
+def _grouped_index(stage: Stage, index: Expr) -> _GroupedIndex | None:
+    """The parts of such an index, None of any other."""
+    if not isinstance(index, Op) or index.name != "add":
+        return None
+    for first, second in (index.args, index.args[::-1]):
+        if not isinstance(first, Op) or first.name != "mul" or not isinstance(second, Var):
+            continue
+        group, length = first.args
+        if isinstance(length, Const) and _group_of(group)[0] and stage.axis(second.name).extent == length.value:
+            return _GroupedIndex(_group_of(group), int(length.value), second.name)
+    return None
+
+
+def _split(program: Program, axes: AxisSizes) -> Program | None:
+    """The program with an axis split, and all that must follow; None where something else stands in the way."""
+    dimensions: DimensionSizes = {}
+    while True:
+        follow = _dimensions_of(program, axes)
+        behind = None if follow is None else _axes_of(program, follow)
+        if follow is None or behind is None:
+            return None
+        if follow.items() <= dimensions.items() and behind.items() <= axes.items():
+            return _Split(program, axes, dimensions).done()
+        if not (_agree(axes, behind) and _agree(dimensions, follow)):
+            return None
+        axes, dimensions = axes | behind, dimensions | follow
+
+
+def _agree(one: Mapping[Place, int], other: Mapping[Place, int]) -> bool:
+    return all(one.get(key, size) == size for key, size in other.items())
+
+
+def _dimensions_of(program: Program, axes: AxisSizes) -> DimensionSizes | None:
+    """The dimensions along which these axes run; None where one is used in another way."""
+    found: DimensionSizes = {}
+    for (number, name), size in axes.items():
+        stage = program.stages[number]
+        extent = stage.axis(name).extent
+        if stage.fold is not None or extent % size:
+            return None
+        spatial = [a.name for a in stage.axes]
+        own: DimensionSizes = {}
+        if name in spatial:
+            own |= {(tensor.name, spatial.index(name)): size for tensor in stage.tensors}
+        uses = plain = 0
+        for node in (n for expression in stage.expressions for n in walk(expression)):
+            uses += isinstance(node, Var) and node.name == name
+            plain += (name, size) in (_group_of(node), _divided(node, "mod"))
+            if isinstance(node, Read):
+                here = [d for d, index in enumerate(node.indices) if index == Var(name)]
+                plain += sum(program.tensors[node.tensor].shape[d] == extent for d in here)
+                own |= {(node.tensor, d): size for d in here}
+                own |= _lengths_of(stage, node, (name, size))
+        if uses != plain or not _agree(found, own):
+            return None
+        found |= own
+    return found
+
+
+def _lengths_of(stage: Stage, read: Read, of: tuple[str, int]) -> DimensionSizes:
+    """The dimensions of a read that an axis and members of its groups move together."""
+    found = ((d, _grouped_index(stage, index)) for d, index in enumerate(read.indices))
+    return {(read.tensor, d): one.length for d, one in found if one is not None and one.of == of}
+
+
+def _axes_of(program: Program, dimensions: DimensionSizes) -> AxisSizes | None:
+    """The axes that run along these dimensions; None where one is read in another way."""
+    tables = {table.tensor.name for table in program.tables}
+    found: AxisSizes = {}
+    for (name, dimension), size in dimensions.items():
+        if name in tables or program.tensors[name].shape[dimension] % size:
+            return None
+        own: AxisSizes = {}
+        for number, stage in enumerate(program.stages):
+            if any(tensor.name == name for tensor in stage.tensors):
+                own[number, stage.axes[dimension].name] = size
+            for index in (r.indices[dimension] for r in stage.reads() if r.tensor == name):
+                grouped = _grouped_index(stage, index)
+                if isinstance(index, Var):
+                    own[number, index.name] = size
+                elif grouped is not None and grouped.length == size:
+                    own[number, grouped.of[0]] = grouped.of[1]
+                elif _parts(stage, index, size) is None:
+                    return None
+        if not _agree(found, own):
+            return None
+        found |= own
+    return found
+
+
+def _parts(stage: Stage, index: Expr, size: int) -> tuple[Expr, Expr] | None:
+    """(group, member) of group * size + member, both of them whole axes."""
+    for group in stage.all_axes:
+        for member in stage.all_axes:
+            first = group.var * size
+            if member.extent == size and index in (first + member.var, member.var + first):
+                return group.var, member.var
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """Axes and dimensions that are split, with the sizes of their groups."""
 
     program: Program
-    size: int
+    axes: AxisSizes
+    dimensions: DimensionSizes
 
-    def of_axis(self, number: int, axis: str) -> Program | None:
-        """The new program, or None where something else stands in the way."""
-        axes: set[tuple[int, str]] = {(number, axis)}
-        dimensions: set[tuple[str, int]] = set()
-        while True:
-            follow = self._dimensions_of(axes)
-            behind = None if follow is None else self._axes_of(follow)
-            if follow is None or behind is None:
-                return None
-            if follow <= dimensions and behind <= axes:
-                return self._done(axes, dimensions)
-            axes |= behind
-            dimensions |= follow
-
-    def _dimensions_of(self, axes: set[tuple[int, str]]) -> set[tuple[str, int]] | None:
-        """The dimensions along which these axes run; None where one is used in another way."""
-        found: set[tuple[str, int]] = set()
-        for number, name in axes:
-            stage = self.program.stages[number]
-            extent = stage.axis(name).extent
-            if stage.fold is not None or extent % self.size:
-                return None
-            spatial = [a.name for a in stage.axes]
-            if name in spatial:
-                found |= {(tensor.name, spatial.index(name)) for tensor in stage.tensors}
-            uses = plain = 0
-            for node in (n for expression in stage.expressions for n in walk(expression)):
-                uses += isinstance(node, Var) and node.name == name
-                plain += _group_of(node) == (name, self.size)
-                if isinstance(node, Read):
-                    here = [d for d, index in enumerate(node.indices) if index == Var(name)]
-                    plain += sum(self.program.tensors[node.tensor].shape[d] == extent for d in here)
-                    found |= {(node.tensor, d) for d in here}
-            if uses != plain:
-                return None
-        return found
-
-    def _axes_of(self, dimensions: set[tuple[str, int]]) -> set[tuple[int, str]] | None:
-        """The axes that run along these dimensions; None where one is read in another way."""
-        tables = {table.tensor.name for table in self.program.tables}
-        found: set[tuple[int, str]] = set()
-        for name, dimension in dimensions:
-            if name in tables:
-                return None
-            for number, stage in enumerate(self.program.stages):
-                if any(tensor.name == name for tensor in stage.tensors):
-                    found.add((number, stage.axes[dimension].name))
-                for read in (r for r in stage.reads() if r.tensor == name):
-                    index = read.indices[dimension]
-                    if isinstance(index, Var):
-                        found.add((number, index.name))
-                    elif self._parts(stage, index) is None:
-                        return None
-        return found
-
-    def _parts(self, stage: Stage, index: Expr) -> tuple[Expr, Expr] | None:
-        """(group, member) of group * size + member, both of them whole axes."""
-        for group in stage.all_axes:
-            for member in stage.all_axes:
-                first = group.var * self.size
-                if member.extent == self.size and index in (first + member.var, member.var + first):
-                    return group.var, member.var
-        return None
-
-    def _done(self, axes: set[tuple[int, str]], dimensions: set[tuple[str, int]]) -> Program:
+    def done(self) -> Program:
+        """The program with all of them split."""
         old = self.program
-        stages = tuple(
-            self._stage(stage, {name for n, name in axes if n == number}, dimensions)
-            for number, stage in enumerate(old.stages)
-        )
-        inputs = tuple(Input(self._shaped(item.tensor, dimensions), item.constant) for item in old.inputs)
+        stages = tuple(self._stage(number, stage) for number, stage in enumerate(old.stages))
+        inputs = tuple(Input(self._shaped(item.tensor), item.constant) for item in old.inputs)
         return Program(inputs, stages, old.outputs, old.tables)
 
-    def _shaped(self, tensor: Tensor, dimensions: set[tuple[str, int]]) -> Tensor:
+    def _shaped(self, tensor: Tensor) -> Tensor:
         shape: list[int] = []
         for dimension, extent in enumerate(tensor.shape):
-            split = (tensor.name, dimension) in dimensions
-            shape += [extent // self.size, self.size] if split else [extent]
+            size = self.dimensions.get((tensor.name, dimension))
+            shape += [extent] if size is None else [extent // size, size]
         return replace(tensor, shape=tuple(shape))
 
-    def _stage(self, stage: Stage, axes: set[str], dimensions: set[tuple[str, int]]) -> Stage:
-        inner = {name: free_axis_name(stage, f"{name}_member") for name in axes}
+    def _stage(self, number: int, stage: Stage) -> Stage:
+        sizes = {name: size for (n, name), size in self.axes.items() if n == number}
+        inner = {name: free_axis_name(stage, f"{name}_member") for name in sizes}
 
         def index(read: Read, dimension: int) -> list[Expr]:
-            found = read.indices[dimension]
-            if (read.tensor, dimension) not in dimensions:
+            found, size = read.indices[dimension], self.dimensions.get((read.tensor, dimension))
+            if size is None:
                 return [found]
             if isinstance(found, Var):
                 return [found, Var(inner[found.name])]
-            parts = self._parts(stage, found)
+            parts = _parts(stage, found, size)
             assert parts is not None
             return [*parts]
 
         def changed(node: Expr) -> Expr | None:
-            if not isinstance(node, Read) or not any(t == node.tensor for t, _ in dimensions):
+            if not isinstance(node, Read) or not any(t == node.tensor for t, _ in self.dimensions):
                 return None
             indices = [i for dimension in range(len(node.indices)) for i in index(node, dimension)]
             return Read(node.tensor, tuple(indices), node.dtype)
@@ -159,14 +217,15 @@ class _AxisSplit:
         def split(own: tuple[Axis, ...]) -> tuple[Axis, ...]:
             made: list[Axis] = []
             for axis in own:
-                whole = axis.name not in axes
-                made += (
-                    [axis] if whole else [Axis(axis.name, axis.extent // self.size), Axis(inner[axis.name], self.size)]
-                )
+                size = sizes.get(axis.name)
+                made += [axis] if size is None else [Axis(axis.name, axis.extent // size), Axis(inner[axis.name], size)]
             return tuple(made)
 
         # an axis that is split counts groups from now on
-        groups: dict[Expr, Expr] = {Op("floordiv", (Var(name), Const(self.size, i64)), i64): Var(name) for name in axes}
-        new = map_stage(stage, lambda expr: rewrite(rewrite(expr, groups.get), changed))
-        tensors = tuple(self._shaped(tensor, dimensions) for tensor in stage.tensors)
+        counts: dict[Expr, Expr] = {}
+        for name, size in sizes.items():
+            counts[Op("floordiv", (Var(name), Const(size, i64)), i64)] = Var(name)
+            counts[Op("mod", (Var(name), Const(size, i64)), i64)] = Var(inner[name])
+        new = map_stage(stage, lambda expr: rewrite(rewrite(expr, counts.get), changed))
+        tensors = tuple(map(self._shaped, stage.tensors))
         return simplified(replace(new, tensors=tensors, axes=split(stage.axes), reduction=split(stage.reduction)))

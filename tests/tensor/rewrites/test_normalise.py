@@ -117,6 +117,81 @@ def test_groups_that_are_seen_in_another_way_keep_the_program_right(old: str, ne
     assert (len(normal.tensors["y"].shape) == 4) == ("0 * h" in new), str(normal)
 
 
+GROUPED_SUM = """\
+input x: f32[2, 6, 9]
+input w: f32[8, 3, 2]
+input b: f32[8]
+s[n: 2, o: 8, p: 8] = sum[c: 3, r: 2](x[n, o // 4 * 3 + c, p + r] * w[o, c, r])
+y[n: 2, o: 8, p: 8] = s[n, o, p] + b[o]
+return y"""
+
+
+def test_a_grouped_convolution_is_a_batch_of_convolutions() -> None:
+    """The data have groups of another length than the results."""
+    program = parse(GROUPED_SUM)
+    normal = normalise(program)
+    same_in_memory(program, normal)
+    wanted = """\
+input x: f32[2, 2, 3, 9]
+input w: f32[2, 4, 3, 2]
+input b: f32[2, 4]
+s[n: 2, g: 2, k: 4, p: 8] = sum[c: 3, r: 2](x[n, g, c, p + r] * w[g, k, c, r])
+y[n: 2, g: 2, k: 4, p: 8] = s[n, g, k, p] + b[g, k]
+return y"""
+    assert program_key(normal) == program_key(parse(wanted)), str(normal)
+
+
+def test_members_that_are_seen_by_a_remainder_are_split() -> None:
+    """As in the gradient of a grouped convolution by its data."""
+    program = parse("""\
+input y: f32[8, 5]
+input w: f32[8, 3]
+x[c: 6, p: 5] = sum[k: 4](y[k + c // 3 * 4, p] * w[c // 3 * 4 + k, c % 3])
+return x""")
+    normal = normalise(program)
+    same_in_memory(program, normal)
+    wanted = """\
+input y: f32[2, 4, 5]
+input w: f32[2, 4, 3]
+x[g: 2, c: 3, p: 5] = sum[k: 4](y[g, k, p] * w[g, k, c])
+return x"""
+    assert program_key(normal) == program_key(parse(wanted)), str(normal)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("c, p + r]", "c * 1, p + r]"),  # fine: simplified away
+        ("+ b[o]", "+ b[o] * x[n, 3, p]"),  # the data are read in another way
+        ("+ b[o]", "+ b[o] * x[n, 3 - n, p]"),
+        ("+ b[o]", "+ b[o] * s[n, 7 - o, p]"),  # the results are
+        ("+ b[o]", "+ b[o] * x[n, o // 2, p]"),  # groups of another length
+        ("+ b[o]", "+ b[o] * f32(o)"),  # used as a number
+        ("o // 4 * 3 + c", "o // 4 * 2 + c"),  # groups that overlap
+        ("o // 4 * 3 + c", "o // 3 + c"),  # groups that do not divide
+        ("o // 4 * 3 + c", "o // 4 * 3 + 2 - c"),
+    ],
+)
+def test_grouped_sums_that_are_seen_in_another_way_stay_right(old: str, new: str) -> None:
+    assert old in GROUPED_SUM
+    program = parse(GROUPED_SUM.replace(old, new))
+    normal = normalise(program)
+    same_in_memory(program, normal)
+    assert (len(normal.tensors["y"].shape) == 4) == ("c * 1" in new), str(normal)
+
+
+@pytest.mark.parametrize("name", ["conv1d", "conv2d", "conv3d"])
+@pytest.mark.parametrize("last", [False, True])
+def test_grouped_convolutions_slide_over_data_of_their_own(name: str, last: bool) -> None:
+    """No index has a quotient left in it."""
+    space = "dhw"[3 - int(name[4]) :]
+    sizes = {"n": 1, "c": 6, "o": 12, "groups": 3, "kernel": 3, **dict.fromkeys(space, 5)}
+    program = ops.build_operator(name, {**sizes, "layout": f"n{space}c" if last else f"nc{space}"})
+    normal = normalise(program)
+    same_in_memory(program, normal)
+    assert "//" not in str(normal) and "%" not in str(normal)
+
+
 def test_what_lies_further_in_keeps_an_axis_whole() -> None:
     doubled = "input x: f32[4, 6]\nm[i: 4, j: 6] = exp(x[i, j])\ny[i: 8, j: 6] = m[i // 2, j] + 1\nreturn y"
     assert normalise(parse(doubled)).tensors["y"].shape == (8, 6)
