@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
-from ...tensor.build import compute, literal, select, sqrt
+from ...tensor import build
+from ...tensor.build import compute, literal, reduce_axis, select, sqrt, table
 from ...tensor.dtype import DType, f64, i64
 from ...tensor.expr import Expr
 from ...tensor.indices.affine import simplify
+from ...tensor.ops.movement import clamped
 from ...tensor.program import Tensor
 from .function import NotCovered, axis_of, function
 
@@ -47,6 +50,23 @@ def triangle(x: Tensor, upper: bool, diagonal: int = 0) -> Tensor:
         return select(away >= diagonal if upper else away <= diagonal, x[i], zero)
 
     return compute(x.shape, element)
+
+
+@function
+def triangle_indices(rows: int, columns: int, upper: bool, diagonal: int = 0) -> Tensor:
+    """Rows, then columns, of all places of a matrix that `triangle` keeps, row by row: i64[2, number of places]."""
+    firsts = [min(max(row + diagonal, 0), columns) if upper else 0 for row in range(rows)]
+    lengths = [
+        columns - first if upper else min(max(row + diagonal + 1, 0), columns) for row, first in enumerate(firsts)
+    ]
+    ends = list(accumulate(lengths))
+    if not ends or not ends[-1]:
+        raise NotCovered("results without elements")
+    end_of_row = table(ends, i64)
+    moved = table([first + length - end for first, length, end in zip(firsts, lengths, ends, strict=True)], i64)
+    count = reduce_axis(rows)
+    row = compute((ends[-1],), lambda k: build.sum((end_of_row[count] <= k).cast(i64), count))
+    return compute((2, ends[-1]), lambda which, k: select(which.equal(0), row[k], k + moved[clamped(row[k], rows)]))
 
 
 @function

@@ -31,6 +31,7 @@ from .shared_extrema import shared_extrema
 from .siblings.join import join_siblings
 from .tiles.bf16_parts import bf16_products
 from .tiles.dots import bf16_tile_dots, tile_dots
+from .trim_reductions import trim_reductions
 from .widen_reads import widen_reads
 from .window_rows import window_rows
 from .window_words import window_words
@@ -64,6 +65,7 @@ __all__ = [
     "small_words",
     "split_k",
     "tile_dots",
+    "trim_reductions",
     "widen_reads",
     "window_rows",
     "window_words",
@@ -104,6 +106,7 @@ REWRITES: dict[str, Registered] = {
     "small_words": Registered(small_words, only_reorders=True),
     "split_k": Registered(split_k, only_reorders=True),
     "tile_dots": Registered(tile_dots, only_reorders=True),
+    "trim_reductions": Registered(trim_reductions, only_reorders=False),  # leaves out zero times any weight
     "widen_reads": Registered(widen_reads, only_reorders=True),
     "window_rows": Registered(window_rows, only_reorders=True),
     "window_words": Registered(window_words, only_reorders=True),

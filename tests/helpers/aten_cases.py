@@ -146,6 +146,11 @@ MADE: list[Case] = [
     ("eye.default", (4, f64), np.eye(4)),
     ("tril.default", (X, 1), np.tril(X, 1)),
     ("triu.default", (X, -1), np.triu(X, -1)),
+    ("tril_indices.default", (3, 4, 1), np.array(np.tril_indices(3, 1, 4))),
+    ("tril_indices.default", (4, 3, -2), np.array(np.tril_indices(4, -2, 3))),
+    ("triu_indices.default", (3, 5, 2), np.array(np.triu_indices(3, 2, 5))),
+    ("triu_indices.default", (5, 3, -1), np.array(np.triu_indices(5, -1, 3))),
+    ("triu_indices.default", (4, 2, 0, i32), np.array(np.triu_indices(4, 0, 2), np.int32)),
     ("one_hot.default", (np.abs(WORD), 5), np.eye(5, dtype=np.int64)[np.abs(WORD)]),
     ("copy.default", (X, ROW), np.broadcast_to(ROW, X.shape)),
 ]

@@ -137,6 +137,18 @@ def triu(x: Tensor, diagonal: int = 0) -> Tensor:
     return creation.triangle(x, True, diagonal)
 
 
+@aten("tril_indices.default")
+def tril_indices(row: int, col: int, offset: int = 0, dtype: DType | None = None, **_: object) -> Tensor:
+    """Rows and columns of the places below a diagonal"""
+    return cast(creation.triangle_indices(row, col, False, offset), dtype or i64)
+
+
+@aten("triu_indices.default")
+def triu_indices(row: int, col: int, offset: int = 0, dtype: DType | None = None, **_: object) -> Tensor:
+    """Rows and columns of the places above a diagonal"""
+    return cast(creation.triangle_indices(row, col, True, offset), dtype or i64)
+
+
 @aten("one_hot.default")
 def one_hot(x: Tensor, num_classes: int = -1) -> Tensor:
     """1 where the class is x"""

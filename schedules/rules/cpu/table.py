@@ -8,6 +8,7 @@ from __future__ import annotations
 from ..few import FEW
 from ..inline import INLINE
 from ..rule import Rules
+from ..trim import CUT, TRIM
 from .choice import CHOICE
 from .dots import DOT_WORDS, DOTS
 from .exceptional import EXCEPTIONAL
@@ -35,6 +36,7 @@ from .window import WINDOW, WINDOW_DATA
 CPU = Rules(
     preparing=(
         # Rewrites of the program. Each one sees what those before it have made.
+        TRIM,  # windows that reach beyond an image at all points: without what they find there
         SIBLINGS,  # reductions that read the same data: perhaps one. First, because what they become is like any other stage
         SPLIT,  # a reduction with a small result: in parts. Early, because its parts are like any other program
         FOLD,  # a search along memory: in lanes
@@ -49,6 +51,7 @@ CPU = Rules(
         ONLINE,  # a softmax along a long axis: perhaps block by block
         PAIRS,  # maxima of many elements: perhaps of maxima of two, which several points share
         # The last rewrite is done. Before anything is inlined, rules name the stages that have to stay.
+        CUT,  # what is left of constants
         EXCEPTIONAL,  # what decides whether stand-in sums are asked for
         TRANSFORMS_APART,  # transforms, and the data that they read
         PRODUCTS_APART,  # products of a matrix unit, and their packed operands

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ..few import FEW
 from ..inline import INLINE
 from ..rule import Rules
+from ..trim import CUT, TRIM
 from .columns import COLUMNS, MOVED
 from .fold import FOLD
 from .split import SPLIT
@@ -17,9 +18,11 @@ from .tile import TILE
 GPU = Rules(
     preparing=(
         # Rewrites of the program. Each one sees what those before it have made.
+        TRIM,  # windows that reach beyond an image at all points: without what they find there
         COLUMNS,  # a sliding window: a matrix of columns, so that its reduction becomes a matrix product
         SPLIT,  # a reduction with too few results to fill the machine: in parts. Products with few columns are such, too
         # The last rewrite is done.
+        CUT,  # what is left of constants
         MOVED,  # what only moves data for a product is written into the copies that its blocks make
         INLINE,  # what is cheap, and what only moves data, is written where it is read
         FEW,  # several products: fewer structures of each
