@@ -6,8 +6,8 @@
 Windows that reach far beyond a small image are like that: what they find there is its border at every point. A term that is a
 product with a guarded zero is left out too. That is no number for a weight that is infinite or NaN, where zero times it is NaN;
 libraries do not multiply what lies in a border either. Constants are cut to what is still read, so that nobody keeps the rest.
-An axis along which a stage reads what another one has made stays whole: stages of one length are scheduled together, as those of
-an attention with fewer queries than keys are.
+An axis along which a stage reads what another one has made stays whole: stages of one length are scheduled together, as those
+of an attention with fewer queries than keys are.
 """
 
 from __future__ import annotations
