@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from ...tensor.build import compute, literal, maximum, minimum
+from ...tensor.build import compute, maximum, minimum
 from ...tensor.dtype import DType, accumulator
 from ...tensor.expr import Expr
 from ...tensor.indices.affine import simplify
@@ -17,6 +16,7 @@ from ...tensor.program import Tensor
 from .function import function
 
 Scales = Sequence[float | None]
+Tap = tuple[Expr, Expr]  # an element along a dimension, and its weight
 
 
 @function
@@ -41,17 +41,13 @@ def nearest(x: Tensor, to: Sequence[int], scales: Scales | None = None, exact: b
 def linear(x: Tensor, to: Sequence[int], align_corners: bool = False, scales: Scales | None = None) -> Tensor:
     """The elements around a place, weighted by their nearness. The place is max((p + 1/2) * size / to - 1/2,
     0), or p * (size - 1) / (to - 1) with `align_corners`."""
-    sizes, inside = x.shape[2:], accumulator(x.dtype)
-    factors = _factors(sizes, to, None if align_corners else scales)
+    factors, inside = _factors(x.shape[2:], to, None if align_corners else scales), accumulator(x.dtype)
 
-    def element(*i: Expr) -> Expr:
-        found = [
-            _between(p, size, count, align_corners, factor, inside)
-            for p, size, count, factor in zip(i[2:], sizes, to, factors, strict=True)
-        ]
-        return _weighted(x, i[:2], found, []).cast(x.dtype)
+    def taps(d: int, p: Expr) -> list[Tap]:
+        before, behind, far = _between(p, x.shape[2 + d], to[d], align_corners, factors[d], inside)
+        return [(before, 1 - far), (behind, far)]
 
-    return compute((*x.shape[:2], *to), element)
+    return _resized(x, to, taps)
 
 
 def _between(p: Expr, size: int, count: int, align: bool, factor: Fraction, inside: DType) -> tuple[Expr, Expr, Expr]:
@@ -62,14 +58,6 @@ def _between(p: Expr, size: int, count: int, align: bool, factor: Fraction, insi
     place = maximum(simplify((2 * p + 1) * factor.numerator - factor.denominator), 0)
     before = minimum(simplify(place // divisor), size - 1)
     return before, minimum(before + 1, size - 1), (place % divisor).cast(inside) / float(divisor)
-
-
-def _weighted(x: Tensor, outer: Sequence[Expr], rest: list[tuple[Expr, Expr, Expr]], chosen: list[Expr]) -> Expr:
-    if not rest:
-        return precise(x[(*outer, *chosen)])
-    before, behind, far = rest[0]
-    first = _weighted(x, outer, rest[1:], [*chosen, before])
-    return first * (1 - far) + _weighted(x, outer, rest[1:], [*chosen, behind]) * far
 
 
 @function
@@ -87,28 +75,58 @@ def cubic(x: Tensor, to: Sequence[int], align_corners: bool = False, scales: Sca
             ((u * (a + 2)) - (a + 3)) * u * u + 1, ((beyond * a - 5 * a) * beyond + 8 * a) * beyond - 4 * a,
         ]  # fmt: skip
 
-    def around(p: Expr, size: int, count: int, factor: Fraction) -> tuple[Expr, list[Expr]]:
+    def taps(d: int, p: Expr) -> list[Tap]:
         if align_corners:
-            scale = Fraction(size - 1, count - 1) if count > 1 else Fraction(0)
+            scale = Fraction(sizes[d] - 1, to[d] - 1) if to[d] > 1 else Fraction(0)
             top, divisor = simplify(p * scale.numerator), scale.denominator
         else:
-            top = simplify((2 * p + 1) * factor.numerator - factor.denominator)
-            divisor = 2 * factor.denominator
-        return simplify(top // divisor), weights((top % divisor).cast(inside) / float(divisor))
+            top = simplify((2 * p + 1) * factors[d].numerator - factors[d].denominator)
+            divisor = 2 * factors[d].denominator
+        before = simplify(top // divisor)
+        factors_of = weights((top % divisor).cast(inside) / float(divisor))
+        return [(_near(before, offset, sizes[d]), factor) for offset, factor in enumerate(factors_of)]
+
+    return _resized(x, to, taps)
+
+
+def _resized(x: Tensor, to: Sequence[int], taps: Callable[[int, Expr], list[Tap]]) -> Tensor:
+    """Sums of weighted elements along each dimension, dimension after dimension. `taps`: of a dimension and a place of it."""
+    made = x
+    for dimensions in _passes(x.shape[2:], to):
+        made = _along(made, {d: to[d] for d in dimensions}, taps)
+    return compute(made.shape, lambda *i: made[i].cast(x.dtype)) if made.dtype != x.dtype else made
+
+
+def _passes(sizes: Sequence[int], to: Sequence[int]) -> list[list[int]]:
+    """Dimensions that are done together, the last ones first, so that rows are long before they are mixed as a whole. One that
+    shrinks to a half or less is done with those behind it: most of what is computed for it would be thrown away."""
+    found: list[list[int]] = []
+    for d in reversed(range(len(sizes))):
+        if found and sizes[d] >= 2 * to[d]:
+            found[-1].insert(0, d)
+        else:
+            found.append([d])
+    return found
+
+
+def _along(x: Tensor, counts: dict[int, int], taps: Callable[[int, Expr], list[Tap]]) -> Tensor:
+    """x with as many points along some of its dimensions, each a weighted sum."""
 
     def element(*i: Expr) -> Expr:
-        found = [around(p, s, n, f) for p, s, n, f in zip(i[2:], sizes, to, factors, strict=True)]
-        total: Expr = literal(0, inside)
-        for offsets in itertools.product(range(4), repeat=len(sizes)):
-            value: Expr = precise(
-                x[(*i[:2], *(_near(b, o, s) for (b, _), o, s in zip(found, offsets, sizes, strict=True)))]
-            )
-            for (_, factors_of), offset in zip(found, offsets, strict=True):
-                value = value * factors_of[offset]
-            total = total + value
-        return total.cast(x.dtype)
+        places = {d: taps(d, i[2 + d]) for d in counts}
 
-    return compute((*x.shape[:2], *to), element)
+        def summed(d: int, chosen: list[Expr]) -> Expr:
+            if d == len(x.shape) - 2:
+                return precise(x[(*i[:2], *chosen)])
+            if d not in places:
+                return summed(d + 1, [*chosen, i[2 + d]])
+            first, *others = (summed(d + 1, [*chosen, place]) * weight for place, weight in places[d])
+            return sum(others, first)
+
+        return summed(0, [])
+
+    shape = [counts.get(d, size) for d, size in enumerate(x.shape[2:])]
+    return compute((*x.shape[:2], *shape), element)
 
 
 def _near(before: Expr, offset: int, size: int) -> Expr:
