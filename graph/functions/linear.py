@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...common.errors import ArgumentError
 from ...tensor import build
 from ...tensor.build import compute, reduce_axis
-from ...tensor.dtype import DType
+from ...tensor.dtype import DType, i8, u8
 from ...tensor.expr import Expr
 from ...tensor.precision import wide
 from ...tensor.program import Tensor
@@ -19,15 +19,17 @@ from .shape import reshape
 @function
 def matmul(x: Tensor, y: Tensor, dtype: DType | None = None) -> Tensor:
     """The product of the last two axes, as in NumPy: axes before broadcast, and vectors are rows or columns that are dropped.
-    Integers are summed in int32 at least; the result is in the dtype of x unless another is given."""
-    return _rounded(_product(x, y), dtype or x.dtype)
+    Integers are summed in int32 at least; the result is in the dtype of x unless another is given: then
+    bytes with a sign may be multiplied with bytes without."""
+    return _rounded(_product(x, y, signs=dtype is not None), dtype or x.dtype)
 
 
-def _product(x: Tensor, y: Tensor) -> Tensor:
-    """The stage of sums, wide."""
+def _product(x: Tensor, y: Tensor, signs: bool = False) -> Tensor:
+    """The stage of sums, wide. `signs`: whether one factor may be bytes with a sign and the other bytes without."""
     if not x.shape or not y.shape:
         raise ArgumentError("a scalar has no matrix product", found=f"{x.shape} and {y.shape}")
-    if x.dtype != y.dtype or x.dtype.name == "bool":
+    bytes_of_both_signs = signs and {x.dtype, y.dtype} == {u8, i8}
+    if (x.dtype != y.dtype and not bytes_of_both_signs) or x.dtype.name == "bool":
         raise ArgumentError("factors need one dtype, not bool", found=f"{x.dtype} and {y.dtype}")
     rows, columns = x.shape[-2:-1], y.shape[-1:] if len(y.shape) > 1 else ()
     inner = y.shape[-2] if len(y.shape) > 1 else y.shape[0]

@@ -68,6 +68,7 @@ PRODUCTS: list[Case] = [
     ("mm.default", (X[0], SIDE[1]), X[0] @ SIDE[1]),
     ("bmm.default", (X, SIDE), X @ SIDE),
     ("_int_mm.default", (BYTES, BYTES.T), BYTES.astype(np.int32) @ BYTES.T.astype(np.int32)),
+    ("_int_mm.default", (BYTES.view(np.uint8), BYTES.T), BYTES.view(np.uint8).astype(np.int32) @ BYTES.T.astype(np.int32)),
     ("inner.default", (X, Y[0]), np.inner(X, Y[0])),
     ("linear.default", (X, SIDE[0].T, SIDE[1, 0]), X @ SIDE[0] + SIDE[1, 0]),
     ("addmm.default", (SIDE[2, :5], X[0], SIDE[1], 2, 0.5), 2 * SIDE[2, :5] + 0.5 * X[0] @ SIDE[1]),
