@@ -173,7 +173,7 @@ def _counts(
     for axis, part in shares.items():
         points[axis], size[axis] = points[axis] * part, size[axis] * part
     trips = [_total(unrelated, reach)]
-    sizes_at = [dict(size)]
+    sizes_at = [_met(size, stage, planned, tree)]
     for depth, loop in enumerate(stage.loops):
         axis = loop.axis
         reach[axis] = real(regions.reached(tree, stage, start, axis, depth + 1))
@@ -181,8 +181,18 @@ def _counts(
             reach[axis] = reach[axis] * shares[axis]
         size[axis] = real(loop.stride) if planned.full[depth] else points[axis] / np.maximum(reach[axis], 1.0)
         trips.append(_total(unrelated, reach))
-        sizes_at.append(dict(size))
+        sizes_at.append(_met(size, stage, planned, tree))
     return tuple(trips), tuple(sizes_at)
+
+
+def _met(size: dict[str, Value], stage: StageLoops, planned: LoopPlan, tree: LoopTree) -> dict[str, Value]:
+    """Points of each axis at a level. Terms at computed places meet no more places than they are many."""
+    if planned.scattered is None:
+        return dict(size)
+    terms: Value = 1.0
+    for axis in tree.definition(stage.stage).reduction:
+        terms = terms * size[axis.name]
+    return size | {axis: np.minimum(size[axis], terms) for axis in planned.scattered.places}
 
 
 def _shares(stage: StageLoops, planned: LoopPlan, definition: Stage, opened: Mapping[str, Value]) -> dict[str, Value]:
