@@ -28,7 +28,7 @@ from model_peers import ModelPeer
 from peers import OURS
 from rich.console import Console
 from zoo.forms import facts_of
-from zoo.names import AGREEMENT, NAMES, NARROW, scheme_of
+from zoo.names import AGREEMENT, NAMES, NARROW, OTHERS, scheme_of
 from zoo.report import ModelResult, mean_of, save, table_of
 
 from tilesmith.measure.compare.contender import MissingContender
@@ -114,7 +114,10 @@ def _first_lines(text: str, count: int) -> str:
 
 
 def main(
-    model: Annotated[list[str] | None, typer.Option(help=f"of {', '.join(NAMES)}; all unless given")] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(help=f"of {', '.join(NAMES)}; all of these unless given. Also: {', '.join(OTHERS)}"),
+    ] = None,
     narrow: Annotated[bool, typer.Option("--narrow", help=f"those in fewer bits: {', '.join(NARROW)}")] = False,
     trials: Annotated[int, typer.Option(help="of each model, before it is compiled; 0: none")] = 0,
     seconds: Annotated[float, typer.Option(help="of tuning each model, at most")] = 480.0,
@@ -134,7 +137,7 @@ def main(
     """Compares whole models."""
     console = Console(width=None if sys.stdout.isatty() else 240)
     chosen = model or (NARROW if narrow else NAMES)
-    unknown = sorted({*chosen} - {*NAMES, *NARROW})
+    unknown = sorted({*chosen} - {*NAMES, *OTHERS, *NARROW})
     if unknown:
         raise typer.BadParameter(f"no such model: {', '.join(unknown)}")
     method = Method(rounds=rounds, seconds=each, patience=rounds, seed=seed, report=console.log)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from tilesmith.common.errors import MissingExtra
-from zoo.names import IMAGES
+from zoo.names import IMAGES, OTHERS
 from zoo.torchvision_cpu import torchvision
 
 Example = tuple[torch.nn.Module, tuple[torch.Tensor, ...]]
@@ -17,15 +17,16 @@ _CACHE = 512  # places of the decoder's cache
 
 
 class FirstResult(torch.nn.Module):
-    """A model whose results are a structure: the first of them alone, so that every runtime computes the same."""
+    """A model whose results are a structure: one of them alone, the first if none is named, so that every runtime computes the
+    same."""
 
-    def __init__(self, inner: torch.nn.Module) -> None:
+    def __init__(self, inner: torch.nn.Module, name: str | int = 0) -> None:
         super().__init__()
-        self.inner = inner
+        self.inner, self.name = inner, name
 
     def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
-        """The first result."""
-        result: torch.Tensor = self.inner(*inputs)[0]
+        """Returns that result."""
+        result: torch.Tensor = self.inner(*inputs)[self.name]
         return result
 
 
@@ -107,6 +108,9 @@ def _image_model(name: str, batch: int = 1) -> Example:
     vision = torchvision()
     if vision is None:
         raise MissingExtra("the models of images need torchvision")
+    if hasattr(vision.models.segmentation, name):
+        module = getattr(vision.models.segmentation, name)(weights=None, weights_backbone=None)
+        return FirstResult(module, "out"), (torch.randn(batch, 3, 256, 256),)
     return getattr(vision.models, name)(weights=None), (torch.randn(batch, 3, 224, 224),)
 
 
@@ -134,7 +138,7 @@ def _llama_step() -> Example:
 
 
 MODELS: dict[str, Callable[[], Example]] = {
-    **{name: lambda name=name: _image_model(name) for name in IMAGES},  # type: ignore[misc]
+    **{name: lambda name=name: _image_model(name) for name in (*IMAGES, *OTHERS)},  # type: ignore[misc]
     "bert_base": lambda: _language_model("Bert", 128),
     "gpt2": lambda: _language_model("GPT2", 128, use_cache=False),
     "distilbert": lambda: _language_model("DistilBert", 384),
