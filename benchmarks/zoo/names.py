@@ -8,7 +8,7 @@ IMAGES = (
 )  # fmt: skip
 NAMES = (*IMAGES, "bert_base", "gpt2", "distilbert", "lstm", "llama_step", "resnet18_batch8")
 
-# Images seen in other ways, raced where they are asked for: convolutions in groups, channels that are shuffled, windows far apart.
+# Images seen in other ways, raced where asked for: convolutions in groups, channels that are shuffled, windows far apart.
 OTHERS = (
     "alexnet", "mnasnet1_0", "regnet_x_1_6gf", "regnet_y_400mf", "resnext50_32x4d", "shufflenet_v2_x1_0",
     "deeplabv3_mobilenet_v3_large", "lraspp_mobilenet_v3_large",
