@@ -63,6 +63,19 @@ def depends(read: Read, axis: str) -> bool:
     return any(axis in variables(index) for index in read.indices)
 
 
+def uses_again(read: Read, axis: str) -> bool:
+    """Tells whether neighbours along an axis read the same: the read does not move with it, or from group to group alone
+    (axis // size), as the data of a grouped convolution do before its axes are split (tensor/rewrites/normalise_groups.py)."""
+    return all(axis not in variables(rewrite(index, lambda node: _group_number(node, axis))) for index in read.indices)
+
+
+def _group_number(node: Expr, axis: str) -> Expr | None:
+    match node:
+        case Op(name="floordiv", args=(Var(name=name), Const(value=size) as group)) if name == axis and size > 1:
+            return group
+    return None
+
+
 @remembered
 def is_anchor(stage: Stage) -> bool:
     """Tells whether a stage is a reduction worth tiling: some spatial axis uses again each operand that it goes over. One that
@@ -72,7 +85,7 @@ def is_anchor(stage: Stage) -> bool:
     reduction = {a.name for a in stage.reduction}
     walked = [r for r in stage.reads() if any(depends(r, a) for a in reduction)]
     spatial = [a for a in stage.axes if a.extent > 1 and a.name not in member_axes(stage)]
-    return len(walked) > 0 and all(any(not depends(r, a.name) for a in spatial) for r in walked)
+    return len(walked) > 0 and all(any(uses_again(r, a.name) for a in spatial) for r in walked)
 
 
 @remembered

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tilesmith.schedules.access import contiguous_axis, element_stride, inside_panels
+from tilesmith.schedules.access import contiguous_axis, element_stride, inside_panels, is_anchor
 from tilesmith.tensor.text.parse import parse
 
 
@@ -37,3 +37,19 @@ def test_inside_of_panels_reads_move_as_their_axis_does(indices: str, points: in
     assert element_stride(program, read, "j") is None
     assert element_stride(program, inside_panels(read, "j", points), "j") == stride
     assert element_stride(program, inside_panels(read, "k", points), "j") is None
+
+
+@pytest.mark.parametrize(
+    ("data", "anchor"),
+    [
+        ("x[k, p]", True),
+        ("x[o // 4 * 3 + k, p]", True),  # of one group of four
+        ("x[o + k, p]", False),
+        ("x[(o + k) // 4, p]", False),  # a window that goes on in steps
+        ("x[o // 1 + k, p]", False),
+        ("x[o // 4 + o % 4 + k, p]", False),
+    ],
+)
+def test_results_of_a_group_use_its_data_again(data: str, anchor: bool) -> None:
+    program = parse(f"input x: f32[12, 9]\ninput w: f32[8, 3]\ny[o: 8, p: 9] = sum[k: 3]({data} * w[o, k])\nreturn y")
+    assert is_anchor(program.stages[0]) == anchor

@@ -16,8 +16,10 @@ from tilesmith.graph.executor.check import check_calls
 from tilesmith.graph.partition.partition import Partition, partition
 from tilesmith.graph.place import place_of
 from tilesmith.tensor.build import compute
+from tilesmith.tensor.ops.conv import convolved
 from tilesmith.tensor.ops.operator import Operands
 from tilesmith.tensor.ops.softmax import attended
+from tilesmith.tensor.ops.window import Window
 from tilesmith.tensor.oracle.random_inputs import random_inputs
 from tilesmith.tensor.oracle.reference import bounded, evaluate
 from tilesmith.tensor.program import Program
@@ -376,3 +378,15 @@ def test_stencils_are_cut_where_their_borders_have_grown() -> None:
 def test_a_short_chain_of_stencils_is_one_kernel() -> None:
     (kernel,) = partition(_stencils(6)).kernels
     assert len(kernel.stages) == 6
+
+
+@pytest.mark.parametrize("groups", [1, 4])
+def test_what_is_computed_for_a_convolution_is_not_computed_at_each_use(groups: int) -> None:
+    """Convolutions in groups are like any other: each element of their data is in many products."""
+    x, y = (ts.placeholder((1, 32, 9, 9), name=name) for name in "uv")
+    scaled = compute((1, 32, 9, 9), lambda *i: x[i] * y[i])
+    w = ts.constant((32, 32 // groups, 3, 3), name="w")
+    sums = convolved(scaled, w, Window.of("conv2d", (9, 9), 3, 1, 1), groups)
+    found = partition(ts.program([sums], inputs=[x, y, w]))
+    stages = [stage for kernel in found.kernels for stage in kernel.stages]
+    assert [len(stage.reads()) for stage in stages if stage.combiner == "sum"] == [2]
