@@ -1,6 +1,6 @@
 """The rule of terms that are left out: windows that reach beyond an image at all points lose what they find there.
 
-One place of a window may be all that is left: a dilation of 24 on 16 x 16 points leaves one of nine. Such a convolution is a
+One place of a window may be all that is left: a dilation of 24 on 14 x 14 points leaves one of nine. Such a convolution is a
 product of matrices, which the normal form makes of it. What is left of a constant is cut out once, for code that packs a
 constant packs all of it.
 """
