@@ -11,6 +11,7 @@ from ..tensor.dtype import i64
 from ..tensor.exceptional import exceptional_condition
 from ..tensor.expr import Const, Expr, Op, Read, Var, rewrite, variables, walk
 from ..tensor.indices.affine import affine
+from ..tensor.indices.forms import group_of
 from ..tensor.indices.members import member_axes
 from ..tensor.indices.scatter import scattered, scattered_points
 from ..tensor.language import MATHEMATICS
@@ -70,10 +71,9 @@ def uses_again(read: Read, axis: str) -> bool:
 
 
 def _group_number(node: Expr, axis: str) -> Expr | None:
-    match node:
-        case Op(name="floordiv", args=(Var(name=name), Const(value=size) as group)) if name == axis and size > 1:
-            return group
-    return None
+    """A number in place of axis // size, None for anything else."""
+    name, size = group_of(node) or ("", 1)
+    return Const(size, i64) if name == axis and size > 1 else None
 
 
 @remembered

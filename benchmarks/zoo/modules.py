@@ -16,7 +16,7 @@ Example = tuple[torch.nn.Module, tuple[torch.Tensor, ...]]
 _CACHE = 512  # places of the decoder's cache
 
 
-class FirstResult(torch.nn.Module):
+class OneResult(torch.nn.Module):
     """A model whose results are a structure: one of them alone, the first if none is named, so that every runtime computes the
     same."""
 
@@ -110,7 +110,7 @@ def _image_model(name: str, batch: int = 1) -> Example:
         raise MissingExtra("the models of images need torchvision")
     if hasattr(vision.models.segmentation, name):
         module = getattr(vision.models.segmentation, name)(weights=None, weights_backbone=None)
-        return FirstResult(module, "out"), (torch.randn(batch, 3, 256, 256),)
+        return OneResult(module, "out"), (torch.randn(batch, 3, 256, 256),)
     return getattr(vision.models, name)(weights=None), (torch.randn(batch, 3, 224, 224),)
 
 
@@ -123,11 +123,11 @@ def _language_model(kind: str, tokens: int, **settings: Any) -> Example:
         module = transformers.BertModel(config, add_pooling_layer=False)
     else:
         module = getattr(transformers, f"{kind}LMHeadModel" if kind == "GPT2" else f"{kind}Model")(config)
-    return FirstResult(module), (torch.randint(0, config.vocab_size, (1, tokens)),)
+    return OneResult(module), (torch.randint(0, config.vocab_size, (1, tokens)),)
 
 
 def _lstm() -> Example:
-    return FirstResult(torch.nn.LSTM(512, 512, 2)), (torch.randn(64, 1, 512),)
+    return OneResult(torch.nn.LSTM(512, 512, 2)), (torch.randn(64, 1, 512),)
 
 
 def _llama_step() -> Example:

@@ -99,6 +99,14 @@ def affine(expr: Expr) -> Affine:
     return Affine(((expr, 1),), 0) if kept is None else kept
 
 
+def group_of(node: Expr) -> tuple[str, int] | None:
+    """(axis, size) of axis // size; None of anything else."""
+    match node:
+        case Op(name="floordiv", args=(Var(name=axis), Const(value=size))):
+            return axis, int(size)
+    return None
+
+
 def quotient_of(atom: Expr) -> tuple[Affine, int] | None:
     """(e, d) of an atom e // d, where d is a positive number; None for any other."""
     match atom:

@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from ..dtype import i64
 from ..expr import Const, Expr, Op, Read, Var, rewrite, variables, walk
+from ..indices.forms import affine, group_of
 from ..program import Axis, Input, Program, Stage, Tensor
 from ..stage_edits import free_axis_name, map_stage, simplified
 
@@ -40,48 +41,47 @@ def _groups(program: Program) -> Iterator[tuple[int, str, int]]:
         spatial = [a.name for a in stage.axes]
         for read in stage.reads() if stage.fold is None else ():
             for index in read.indices:
-                of_members = _grouped_index(stage, index)
-                axis, size = _group_of(index) if of_members is None else of_members.of
+                grouped = _grouped_index(stage, index)
+                axis, size = (group_of(index) if grouped is None else grouped.of) or ("", 1)
                 if axis not in spatial or size == 1 or stage.axis(axis).extent % size:
                     continue
                 further = {a.name for a in stage.axes[spatial.index(axis) + 1 :]}
                 inside = further and not any(further & variables(other) for other in read.indices)
-                if of_members is not None or (inside and read.tensor in program.producers):
+                if grouped is not None or (inside and read.tensor in program.producers):
                     yield number, axis, size
 
 
-def _group_of(index: Expr) -> tuple[str, int]:
-    """(axis, size) of axis // size; ("", 1) of anything else."""
-    return _divided(index, "floordiv")
-
-
-def _divided(index: Expr, name: str) -> tuple[str, int]:
-    if isinstance(index, Op) and index.name == name:
-        of, size = index.args
-        if isinstance(of, Var) and isinstance(size, Const):
-            return of.name, int(size.value)
-    return "", 1
+def _remainder_of(node: Expr) -> tuple[str, int] | None:
+    """(axis, size) of axis % size; None of anything else."""
+    match node:
+        case Op(name="mod", args=(Var(name=axis), Const(value=size))):
+            return axis, int(size)
+    return None
 
 
 @dataclass(frozen=True, slots=True)
 class _GroupedIndex:
-    """(axis // size) * length + member, with a member that is a whole axis. `of`: the axis and the size."""
+    """group * length + member, with a member that is a whole axis. The group is an axis, or axis // size, which `of` tells."""
 
-    of: tuple[str, int]
+    group: Expr
     length: int
-    member: str
+    member: Var
+
+    @property
+    def of(self) -> tuple[str, int] | None:
+        """The axis and the size of its groups; None where the group is an axis."""
+        return group_of(self.group)
 
 
 def _grouped_index(stage: Stage, index: Expr) -> _GroupedIndex | None:
     """The parts of such an index, None of any other."""
-    if not isinstance(index, Op) or index.name != "add":
+    form = affine(index)
+    if len(form.terms) != 2 or form.constant:
         return None
-    for first, second in (index.args, index.args[::-1]):
-        if not isinstance(first, Op) or first.name != "mul" or not isinstance(second, Var):
-            continue
-        group, length = first.args
-        if isinstance(length, Const) and _group_of(group)[0] and stage.axis(second.name).extent == length.value:
-            return _GroupedIndex(_group_of(group), int(length.value), second.name)
+    for (group, length), (member, step) in (form.terms, form.terms[::-1]):
+        counts = isinstance(group, Var) or group_of(group) is not None
+        if counts and isinstance(member, Var) and step == 1 and stage.axis(member.name).extent == length:
+            return _GroupedIndex(group, length, member)
     return None
 
 
@@ -119,7 +119,7 @@ def _dimensions_of(program: Program, axes: AxisSizes) -> DimensionSizes | None:
         uses = plain = 0
         for node in (n for expression in stage.expressions for n in walk(expression)):
             uses += isinstance(node, Var) and node.name == name
-            plain += (name, size) in (_group_of(node), _divided(node, "mod"))
+            plain += (name, size) in (group_of(node), _remainder_of(node))
             if isinstance(node, Read):
                 here = [d for d, index in enumerate(node.indices) if index == Var(name)]
                 plain += sum(program.tensors[node.tensor].shape[d] == extent for d in here)
@@ -152,24 +152,14 @@ def _axes_of(program: Program, dimensions: DimensionSizes) -> AxisSizes | None:
                 grouped = _grouped_index(stage, index)
                 if isinstance(index, Var):
                     own[number, index.name] = size
-                elif grouped is not None and grouped.length == size:
-                    own[number, grouped.of[0]] = grouped.of[1]
-                elif _parts(stage, index, size) is None:
+                elif grouped is None or grouped.length != size:
                     return None
+                elif grouped.of is not None:
+                    own[number, grouped.of[0]] = grouped.of[1]
         if not _agree(found, own):
             return None
         found |= own
     return found
-
-
-def _parts(stage: Stage, index: Expr, size: int) -> tuple[Expr, Expr] | None:
-    """(group, member) of group * size + member, both of them whole axes."""
-    for group in stage.all_axes:
-        for member in stage.all_axes:
-            first = group.var * size
-            if member.extent == size and index in (first + member.var, member.var + first):
-                return group.var, member.var
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,9 +194,9 @@ class _Split:
                 return [found]
             if isinstance(found, Var):
                 return [found, Var(inner[found.name])]
-            parts = _parts(stage, found, size)
-            assert parts is not None
-            return [*parts]
+            grouped = _grouped_index(stage, found)
+            assert grouped is not None
+            return [grouped.group, grouped.member]
 
         def changed(node: Expr) -> Expr | None:
             if not isinstance(node, Read) or not any(t == node.tensor for t, _ in self.dimensions):

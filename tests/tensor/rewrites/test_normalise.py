@@ -16,6 +16,14 @@ from tilesmith.tensor.text.canonical import program_key
 from tilesmith.tensor.text.parse import parse
 
 
+def becomes(text: str, wanted: str) -> None:
+    """The normal form of a program, which gives the same on the same memory, is another one."""
+    program = parse(text)
+    normal = normalise(program)
+    same_in_memory(program, normal)
+    assert program_key(normal) == program_key(parse(wanted)), str(normal)
+
+
 def same_in_memory(one: Program, other: Program) -> None:
     """Both give the same outputs on the same memory."""
     inputs = random_inputs(one, 7)
@@ -86,16 +94,13 @@ return y"""
 
 
 def test_an_axis_that_holds_groups_is_split() -> None:
-    program = parse(GROUPED)
-    normal = normalise(program)
-    same_in_memory(program, normal)
     wanted = """\
 input x: f32[3, 4, 2, 30]
 input w: f32[4, 2]
 m[n: 3, g: 4] = max[k: 2, h: 30](x[n, g, k, h])
 y[n: 3, g: 4, k: 2, h: 30] = (x[n, g, k, h] - m[n, g]) * w[g, k]
 return y"""
-    assert program_key(normal) == program_key(parse(wanted)), str(normal)
+    becomes(GROUPED, wanted)
 
 
 @pytest.mark.parametrize(
@@ -128,9 +133,6 @@ return y"""
 
 def test_a_grouped_convolution_is_a_batch_of_convolutions() -> None:
     """The data have groups of another length than the results."""
-    program = parse(GROUPED_SUM)
-    normal = normalise(program)
-    same_in_memory(program, normal)
     wanted = """\
 input x: f32[2, 2, 3, 9]
 input w: f32[2, 4, 3, 2]
@@ -138,24 +140,22 @@ input b: f32[2, 4]
 s[n: 2, g: 2, k: 4, p: 8] = sum[c: 3, r: 2](x[n, g, c, p + r] * w[g, k, c, r])
 y[n: 2, g: 2, k: 4, p: 8] = s[n, g, k, p] + b[g, k]
 return y"""
-    assert program_key(normal) == program_key(parse(wanted)), str(normal)
+    becomes(GROUPED_SUM, wanted)
 
 
 def test_members_that_are_seen_by_a_remainder_are_split() -> None:
     """As in the gradient of a grouped convolution by its data."""
-    program = parse("""\
+    text = """\
 input y: f32[8, 5]
 input w: f32[8, 3]
 x[c: 6, p: 5] = sum[k: 4](y[k + c // 3 * 4, p] * w[c // 3 * 4 + k, c % 3])
-return x""")
-    normal = normalise(program)
-    same_in_memory(program, normal)
+return x"""
     wanted = """\
 input y: f32[2, 4, 5]
 input w: f32[2, 4, 3]
 x[g: 2, c: 3, p: 5] = sum[k: 4](y[g, k, p] * w[g, k, c])
 return x"""
-    assert program_key(normal) == program_key(parse(wanted)), str(normal)
+    becomes(text, wanted)
 
 
 @pytest.mark.parametrize(

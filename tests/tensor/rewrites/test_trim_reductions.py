@@ -65,7 +65,7 @@ return y"""
         (TERM.format(d=15), False),  # the first place is seen by the last point
         (TERM.format(d=16).replace("0) *", "1) *"), False),  # a border that is no zero
         (TERM.format(d=16).replace("0) *", "0) +"), False),  # no product
-        (TERM.format(d=16).replace("x[c, p + 16 * r - 16]", "x[c, p]").replace(" or ", " and "), True),
+        (TERM.format(d=16).replace("x[c, p + 16 * r - 16]", "x[c, p]"), True),
         ("select(" + INSIDE.format(d=16) + ", x[c, p + 16 * r - 16] * w[o, c, r], 0)", True),
         ("select(" + INSIDE.format(d=16) + ", x[c, p + 16 * r - 16] * w[o, c, r], 1)", False),
         ("w[o, c, r] * select(c < 3, x[c, p], 0)", True),
