@@ -12,9 +12,11 @@ from ..codegen.artifact import BufferSpec
 from ..common.elements import NUMPY
 from ..common.errors import ArgumentError, InternalError
 from .devices.base import Array
+from .devices.cpu.memory import address
 from .dlpack import CPU
 from .foreign import Give, is_bfloat16, is_negated, taken
 
+MemorySpan = tuple[int, int]  # an address, and the bytes from there on
 _DEVICES = {1: "the CPU", 2: "a CUDA device", 3: "pinned CUDA memory", 10: "a ROCm device", 13: "managed CUDA memory"}
 
 
@@ -50,6 +52,40 @@ def counted(out: object, wanted: Sequence[Argument]) -> Sequence[object]:
     if len(values) != len(wanted):
         raise ArgumentError("a wrong number of arrays in out=", expected=str(len(wanted)), found=str(len(values)))
     return values
+
+
+def check_apart(inputs: Sequence[MemorySpan], outputs: Sequence[MemorySpan], wanted: Sequence[Argument]) -> None:
+    """Raises ArgumentError where an output shares memory with another argument. Inputs may share theirs.
+
+    A step of training has hundreds of both: they are sorted by where they begin, not held against each other.
+    """
+    number = _shared(inputs, outputs)
+    if number is not None:
+        raise ArgumentError(
+            f"{wanted[number].label} shares memory with another argument",
+            advice="pass an array of its own; kernels may write an output before they have read all inputs",
+        )
+
+
+def _shared(inputs: Sequence[MemorySpan], outputs: Sequence[MemorySpan]) -> int | None:
+    """Returns the number of an output of which a byte is another argument's, too."""
+    read, written, last = 0, 0, -1  # where what is read, and what is written, ends so far; the output that ends last
+    numbered = [(*span, -1) for span in inputs] + [(*span, number) for number, span in enumerate(outputs)]
+    for begin, size, number in sorted(numbered):
+        if begin < written:
+            return max(number, last)
+        if number >= 0 and begin < read:
+            return number
+        if number < 0:
+            read = max(read, begin + size)
+        else:
+            written, last = begin + size, number
+    return None
+
+
+def span_of(array: Array) -> MemorySpan:
+    """Says where a contiguous array lies."""
+    return address(array), array.nbytes
 
 
 def given_back(outputs: Sequence[Any], wanted: Sequence[Argument], give: Give | None) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..common.errors import ArgumentError
-from .arguments import Argument, accept
+from .arguments import Argument, MemorySpan, accept
 from .devices.base import Array, Device
 from .devices.gpu import DeviceArray
 from .dlpack import CUDA, LEGACY, borrow
@@ -35,6 +35,11 @@ class Placed:
     home: Array | None = None
     owner: Any = None
     lent: bool = False
+
+    @property
+    def span(self) -> MemorySpan:
+        """Says where it lies, as `check_apart` wants it."""
+        return self.pointer, self.nbytes
 
 
 def place(value: object, wanted: Argument, device: Any, stream: int = 0, output: bool = False) -> Placed:
@@ -143,11 +148,3 @@ def _check(wanted: Argument, shape: tuple[int, ...], found: str, dtype: str, con
             found=hex(pointer),
             advice="pass a copy of it: a slice of an array begins anywhere",
         )
-
-
-def check_apart(outputs: Sequence[Placed], others: Sequence[Placed], labels: Sequence[str]) -> None:
-    """Raises ArgumentError if an output shares memory with another argument."""
-    for number, (one, label) in enumerate(zip(outputs, labels, strict=True)):
-        for other in (*others, *outputs[:number]):
-            if one.pointer < other.pointer + other.nbytes and other.pointer < one.pointer + one.nbytes:
-                raise ArgumentError(f"{label} shares memory with another argument", advice="pass an array of its own")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .arguments import Argument, counted, given_back
-from .device_arguments import check_apart, empty, hold, is_host, place
+from .arguments import Argument, check_apart, counted, given_back
+from .device_arguments import empty, hold, is_host, place
 from .devices.base import Device
 from .foreign import giver, made_like
 from .streams import launch_stream
@@ -46,7 +46,7 @@ class DeviceCalls:
             place(value, wanted, device, stream, output=True)
             for value, wanted in zip(values, self._outputs, strict=True)
         ]
-        check_apart(outputs, placed, [wanted.label for wanted in self._outputs])
+        check_apart([one.span for one in placed], [one.span for one in outputs], self._outputs)
         self._run([*placed, *outputs], stream)
         hold(device, [*placed, *outputs], stream)
         for output in outputs:

@@ -12,7 +12,7 @@ import numpy as np
 from ..codegen.artifact import Artifact
 from ..common.errors import ArgumentError
 from ..common.near import did_you_mean
-from .arguments import Argument, accept, argument, counted, given_back
+from .arguments import Argument, accept, argument, check_apart, counted, given_back, span_of
 from .devices.absent import AbsentKernel
 from .devices.base import Array, Device, LoadedKernel
 from .devices.cpu.memory import usual_array, usual_copy
@@ -360,12 +360,7 @@ class Kernel:
         """The caller's arrays for the outputs."""
         values = counted(out, self._outputs)
         outputs = [accept(value, wanted, writable=True) for value, wanted in zip(values, self._outputs, strict=True)]
-        for number, (array, wanted) in enumerate(zip(outputs, self._outputs, strict=True)):
-            if any(np.may_share_memory(array, other) for other in (*inputs, *outputs[:number])):
-                raise ArgumentError(
-                    f"{wanted.label} shares memory with another argument",
-                    advice="pass an array of its own; kernels may write an output before they have read all inputs",
-                )
+        check_apart([span_of(array) for array in inputs], [span_of(array) for array in outputs], self._outputs)
         return outputs
 
 
