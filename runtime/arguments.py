@@ -14,7 +14,7 @@ from ..common.errors import ArgumentError, InternalError
 from .devices.base import Array
 from .devices.cpu.memory import address
 from .dlpack import CPU
-from .foreign import Give, is_bfloat16, is_negated, taken
+from .foreign import Give, is_bfloat16, is_negated, of_torch, taken
 
 MemorySpan = tuple[int, int]  # an address, and the bytes from there on
 _DEVICES = {1: "the CPU", 2: "a CUDA device", 3: "pinned CUDA memory", 10: "a ROCm device", 13: "managed CUDA memory"}
@@ -103,14 +103,7 @@ def accept(value: object, wanted: Argument, writable: bool = False) -> Array:
     Raises ArgumentError for another kind of object, device, shape, dtype, memory order, for a masked array, or (with
     `writable`) for read-only memory.
     """
-    if type(value) is not np.ndarray and _is_masked(value):
-        raise ArgumentError(
-            f"{wanted.label} is a masked array, and kernels know no masks",
-            expected="an array of which every element counts",
-            found=type(value).__name__,
-            advice="pass array.filled(value), with what stands in for masked elements, or array.data to have them count",
-        )
-    array, bfloat16 = (value, False) if isinstance(value, np.ndarray) else _borrowed(value, wanted)
+    array, bfloat16 = (value, False) if type(value) is np.ndarray else (of_torch(value) or _seen(value, wanted))
     if is_bfloat16(array.dtype):
         array, bfloat16 = array.view(np.uint16), True
     if array.shape != wanted.spec.shape:
@@ -141,6 +134,18 @@ def accept(value: object, wanted: Argument, writable: bool = False) -> Array:
     if writable and (isinstance(value, np.generic) or not array.flags.writeable):  # a NumPy scalar is always copied
         raise ArgumentError(f"{wanted.label} is read-only", advice="pass an array that may be written")
     return array
+
+
+def _seen(value: object, wanted: Argument) -> tuple[Array, bool]:
+    """An object of any library as an array on the same memory, and whether its uint16 are bfloat16."""
+    if _is_masked(value):
+        raise ArgumentError(
+            f"{wanted.label} is a masked array, and kernels know no masks",
+            expected="an array of which every element counts",
+            found=type(value).__name__,
+            advice="pass array.filled(value), with what stands in for masked elements, or array.data to have them count",
+        )
+    return (value, False) if isinstance(value, np.ndarray) else _borrowed(value, wanted)
 
 
 def _is_masked(value: Any) -> bool:

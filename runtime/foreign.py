@@ -76,6 +76,19 @@ def taken(value: Any) -> tuple[Array, bool]:
     return np.asarray(_ForeignMemory(found)), found.dtype == "bf16"
 
 
+def of_torch(value: Any) -> tuple[Array, bool] | None:
+    """A tensor of torch in host memory, as `taken` gives it, in a fifth of the time. None for anything else, and for what torch
+    refuses to give: DLPack finds out why."""
+    torch = sys.modules.get("torch")
+    if torch is None or type(value) is not getattr(torch, "Tensor", None):
+        return None
+    bfloat16 = value.dtype is torch.bfloat16
+    try:
+        return (value.view(torch.uint16) if bfloat16 else value).numpy(), bfloat16
+    except (RuntimeError, TypeError):
+        return None
+
+
 def is_negated(value: Any) -> bool:
     """Says whether an array of torch is a view that negates what is in its memory."""
     asked = getattr(value, "is_neg", None)

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
 from typing import Any
-
-import numpy as np
 
 from ...graph.importers.torch_export import array_of, torch_module
 from ...graph.memory_order import MemoryOrder, order_of
-from ...runtime.devices.cpu.memory import aligned_array
 from ...runtime.kernel import Kernel
-
-LARGE = 1 << 22  # bytes, from which on NumPy asks for large pages
+from .result_memory import ResultMemory
 
 
 class Part:
@@ -39,7 +34,8 @@ class Part:
         self._torch = torch_module()
         self._fixed = {number: name for number, (name, _) in fixed.items()}
         self._prepared = kernel, self._state({number: tensor for number, (_, tensor) in fixed.items()})
-        self._made = [(tuple(one.shape), one.dtype, _order(one)) for one in results]
+        self._memory = ResultMemory([(tuple(one.shape), one.dtype) for one in results])
+        self._strides = [_order(one) for one in results]
         self._single = single
         self._orders = orders
 
@@ -52,11 +48,11 @@ class Part:
             for n, tensor in enumerate(tensors)
             if n not in self._fixed
         ]
-        made = [_empty(torch, shape, dtype) for shape, dtype, _ in self._made]
+        made = self._memory.tensors()
         kernel(*given, out=made[0] if len(made) == 1 else tuple(made))
         laid = [
             one if strides is None else torch.empty_strided(one.shape, strides, dtype=one.dtype).copy_(one)
-            for one, (_, _, strides) in zip(made, self._made, strict=True)
+            for one, strides in zip(made, self._strides, strict=True)
         ]
         return laid[0] if self._single else tuple(laid)
 
@@ -78,15 +74,6 @@ class Part:
     def _state(self, tensors: Any) -> list[tuple[Any, int, int]]:
         """The parameters, which keeps their memory from being another's, where they lie and how often they were written to."""
         return [(tensors[n], tensors[n].data_ptr(), tensors[n]._version) for n in self._fixed]
-
-
-def _empty(torch: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """A tensor without values. Large ones are of NumPy, which asks for large pages: writing 94 MB for the first time takes
-    6 ms so, and 25 where each small page is asked for by itself."""
-    size = prod(shape) * dtype.itemsize
-    if size < LARGE:
-        return torch.empty(shape, dtype=dtype)
-    return torch.from_numpy(aligned_array((size,), np.dtype(np.uint8))).view(dtype).view(shape)
 
 
 def orders_of(graph: Any) -> dict[int, MemoryOrder]:
