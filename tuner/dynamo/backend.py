@@ -21,7 +21,7 @@ from ...graph.memory_order import MemoryOrder, with_inputs_as_they_lie
 from ...graph.model import Model
 from ..apply.compile import compile
 from ..tune import tune
-from .decompositions import decompositions
+from .autograd import with_gradients
 from .options import Options
 from .part import Part, orders_of
 from .sizes import BySizes, are_open
@@ -43,19 +43,8 @@ def backend(
 
 
 def _differentiated(module: Any, inputs: Sequence[Any], options: Options) -> Any:
-    """A graph of torch, forward and backward, as AOTAutograd joins what becomes of both."""
-    autograd = import_module("torch._dynamo.backends.common").aot_autograd(
-        fw_compiler=partial(compiled, options=options, title="forward"),
-        bw_compiler=partial(compiled, options=options, title="backward"),
-        inference_compiler=partial(
-            compiled,
-            options=options,
-            title="inference",
-            known=inputs if options.freeze else (),
-        ),
-        decompositions=decompositions(),
-    )
-    return autograd(module, inputs)
+    known = inputs if options.freeze else ()
+    return with_gradients(partial(compiled, options=options), known=known)(module, inputs)
 
 
 def compiled(module: Any, inputs: Sequence[Any], *, options: Options, title: str, known: Sequence[Any] = ()) -> Any:

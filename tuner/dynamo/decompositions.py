@@ -14,8 +14,8 @@ _KEPT = WHOLE | {"_scaled_dot_product_flash_attention_for_cpu.default"}
 
 
 # Core operators of training that are not covered, and those that save for it what is not computed: made of others here.
-_APART = ("native_layer_norm", "native_layer_norm_backward", "native_group_norm_backward", "embedding_dense_backward",
-          "_native_batch_norm_legit", "_native_batch_norm_legit_functional")  # fmt: skip
+_APART = ("native_layer_norm", "native_layer_norm_backward", "native_group_norm", "native_group_norm_backward",
+          "embedding_dense_backward", "_native_batch_norm_legit", "_native_batch_norm_legit_functional")  # fmt: skip
 
 
 @cache

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -12,7 +11,7 @@ from ...common.errors import TilesmithError
 from ...graph.importers.torch_export import operator_name, torch_module
 from ...graph.importers.torch_graph import model_of_graph
 from ..models.explanation import Explanation, Graph, ModelCut, cut_of
-from .decompositions import decompositions
+from .autograd import with_gradients
 from .split import PREFIX, split
 
 
@@ -26,12 +25,7 @@ def explain_module(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) 
             found.append(_graph(graph, title))
         return import_module("functorch.compile").make_boxed_func(graph.forward)
 
-    backend = import_module("torch._dynamo.backends.common").aot_autograd(
-        fw_compiler=partial(compiler, title="forward"),
-        bw_compiler=partial(compiler, title="backward"),
-        inference_compiler=partial(compiler, title="inference"),
-        decompositions=decompositions(),
-    )
+    backend = with_gradients(compiler)
     dynamo.reset()
     try:
         with torch.set_grad_enabled(module.training):

@@ -120,7 +120,19 @@ class Words(nn.Module):  # type: ignore[misc]
         return torch.log_softmax(self.last(nn.functional.gelu(self.norm(self.table(x)))).mean(1), 1)
 
 
+class Groups(nn.Module):  # type: ignore[misc]
+    """Convolutions with the norms of diffusion models."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm, self.last = nn.Conv2d(3, 8, 3, padding=1), nn.GroupNorm(2, 8), nn.Conv2d(8, 4, 3)
+
+    def forward(self, x: Any) -> Any:
+        return torch.log_softmax(self.last(nn.functional.silu(self.norm(self.first(x)))).mean((2, 3)), 1)
+
+
 STEPS = [
+    (Groups, lambda: torch.randn(2, 3, 7, 9)),
     (Block, lambda: torch.randn(2, 3, 12, 12)),
     (Words, lambda: torch.randint(0, 11, (2, 6))),
     (Attention, lambda: torch.randn(2, 7, 16)),
@@ -137,6 +149,25 @@ def test_gradients_agree_with_eager(make: Any, given: Any) -> None:
         assert all(parameter.grad is not None for parameter in own.parameters())
     for ours, theirs in zip(module.parameters(), other.parameters(), strict=True):
         torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-4, atol=1e-5)
+
+
+def test_what_is_cheap_is_computed_again_rather_than_kept() -> None:
+    kept: list[tuple[int, ...]] = []
+
+    def keep(tensor: Any) -> Any:
+        kept.append(tuple(tensor.shape))
+        return tensor
+
+    def chain(x: Any) -> Any:
+        return (torch.sigmoid(x * 2) * torch.tanh(x) + x.exp()).sum()
+
+    compiled = torch.compile(chain, backend=backend, options={"threads": 1}, dynamic=False)
+    x = torch.randn(30, 40, requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        found = compiled(x)
+    assert kept == [(30, 40)]
+    (ours,) = torch.autograd.grad(found, x)
+    torch.testing.assert_close(ours, torch.autograd.grad(chain(x), x)[0], rtol=1e-5, atol=1e-6)
 
 
 def test_a_batch_without_images_has_gradients_of_zero() -> None:
