@@ -24,7 +24,8 @@ from tilesmith.measure.compare.method import ContestRounds, Method
 from tilesmith.measure.compare.noise import MachineNoise
 
 WAYS = (OURS, "torch", "torch.compile")
-NAMES = ("resnet18_batch8", "bert_4_layers_128")
+NAMES = ("resnet18_batch8", "bert_4_layers_128", "mobilenet_v2_batch8", "convnext_tiny_batch4", "swin_t_batch4",
+         "gpt_4_layers_64_batch4")  # fmt: skip
 AGREEMENT = 1e-3  # largest error of a gradient, of the largest value ...
 BESIDE_EAGER = 3.0  # ... or so many times that of eager float32: batch norm in training cancels much
 

@@ -28,16 +28,18 @@ class Step:
         return Step(deepcopy(self.module).double(), inputs, self.loss)
 
 
-def _resnet18() -> Step:
+def _images(name: str, batch: int, size: int) -> Step:
+    """A classifier of torchvision, without what it leaves to chance."""
     vision = torchvision()
     if vision is None:
         raise MissingExtra("torchvision is not installed")
-    labels = torch.randint(0, 1000, (8,))
-    return Step(
-        vision.models.resnet18(),
-        (torch.randn(8, 3, 224, 224),),
-        partial(torch.nn.functional.cross_entropy, target=labels),
-    )
+    model = vision.models.get_model(name, weights=None)
+    for part in model.modules():
+        if isinstance(part, (torch.nn.Dropout, vision.ops.StochasticDepth)):
+            part.p = 0.0
+    labels = torch.randint(0, 1000, (batch,))
+    images = torch.randn(batch, 3, size, size)
+    return Step(model, (images,), partial(torch.nn.functional.cross_entropy, target=labels))
 
 
 def _bert() -> Step:
@@ -56,7 +58,30 @@ def _bert() -> Step:
     )
 
 
-STEPS: dict[str, Callable[[], Step]] = {"resnet18_batch8": _resnet18, "bert_4_layers_128": _bert}
+def _gpt() -> Step:
+    torchvision()
+    import transformers
+
+    off = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+    config = transformers.GPT2Config(
+        n_layer=4, n_embd=384, n_head=6, vocab_size=4000, n_positions=128, use_cache=False, **off
+    )
+    texts = torch.randint(0, config.vocab_size, (4, 65))
+    return Step(
+        transformers.GPT2LMHeadModel(config),
+        (texts[:, :-1],),
+        lambda result: torch.nn.functional.cross_entropy(result.logits.flatten(0, 1), texts[:, 1:].flatten()),
+    )
+
+
+STEPS: dict[str, Callable[[], Step]] = {
+    "resnet18_batch8": partial(_images, "resnet18", 8, 224),
+    "bert_4_layers_128": _bert,
+    "mobilenet_v2_batch8": partial(_images, "mobilenet_v2", 8, 128),
+    "convnext_tiny_batch4": partial(_images, "convnext_tiny", 4, 96),
+    "swin_t_batch4": partial(_images, "swin_t", 4, 112),
+    "gpt_4_layers_64_batch4": _gpt,
+}
 
 
 def steps_of(name: str, seed: int = 0) -> Step:
