@@ -8,7 +8,7 @@ from typing import Any
 from ...graph.importers.torch_export import array_of, torch_module
 from ...graph.memory_order import MemoryOrder, order_of
 from ...runtime.kernel import Kernel
-from .result_memory import ResultMemory
+from .result_memory import POOL, ResultMemory
 
 
 class Part:
@@ -34,7 +34,7 @@ class Part:
         self._torch = torch_module()
         self._fixed = {number: name for number, (name, _) in fixed.items()}
         self._prepared = kernel, self._state({number: tensor for number, (_, tensor) in fixed.items()})
-        self._memory = ResultMemory([(tuple(one.shape), one.dtype) for one in results])
+        self._memory = ResultMemory([(tuple(one.shape), one.dtype) for one in results], POOL)
         self._strides = [_order(one) for one in results]
         self._single = single
         self._orders = orders

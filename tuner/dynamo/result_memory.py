@@ -8,54 +8,108 @@ of 128x128, two cores of a Zen 4) takes 25 ms on memory that is kept, and up to 
 from __future__ import annotations
 
 import weakref
-from collections import Counter
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from ...common.forks import lock
 from ...graph.importers.torch_export import torch_module
 from ...runtime.devices.base import Array
 from ...runtime.devices.cpu.memory import aligned_array
 
-_LARGE = 1 << 16  # bytes from which on new memory costs more than looking for what was used before
+_LARGE = 1 << 14  # bytes from which on new memory costs more than looking for what was used before
+
+
+class ResultPool:
+    """Blocks of memory that nobody holds, by size: of one call of each part of a graph at most, and no more, with all that is
+    lent, than was lent at once before. What came back first is given to the system first.
+
+    Attributes:
+        parts: the parts of graphs that results are made for.
+        free_bytes: what is kept, and not lent.
+    """
+
+    def __init__(self) -> None:
+        self.parts: weakref.WeakSet[ResultMemory] = weakref.WeakSet()
+        self._lock = lock()
+        self._inside = False  # of what the lock guards: memory that comes back in the midst of it waits for its end
+        self._returned: deque[Array] = deque()
+        self._lent: dict[int, weakref.ref[Array]] = {}  # by identity of the block
+        self._lent_bytes, self._most_bytes, self.free_bytes = 0, 0, 0
+        self._free: dict[int, deque[Array]] = {}  # in the order in which they came back, as is:
+        self._sizes: OrderedDict[int, int] = OrderedDict()  # identity of a free block -> its size
+
+    def lend(self, size: int) -> Array:
+        """uint8[size], uninitialised; it comes back as soon as nothing holds the array that this returns."""
+        if self._returned:
+            self._settle()
+        with self._lock:
+            self._inside = True
+            blocks = self._free.get(size)
+            memory = blocks.pop() if blocks else None
+            self.free_bytes -= self._sizes.pop(id(memory), 0)
+            self._lent_bytes += size
+            self._most_bytes = max(self._most_bytes, self._lent_bytes)
+            self._inside = False
+        return self._seen(aligned_array((size,), np.dtype(np.uint8)) if memory is None else memory)
+
+    def _seen(self, memory: Array) -> Array:
+        seen = memory[:]
+        self._lent[id(memory)] = weakref.ref(seen, lambda _: self._take_back(memory))
+        return seen
+
+    def _take_back(self, memory: Array) -> None:
+        """Called wherever Python happens to be when an array ends."""
+        del self._lent[id(memory)]
+        self._returned.append(memory)
+        if not self._inside:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Takes in what came back, and gives the system what is too much."""
+        with self._lock:
+            self._inside = True
+            while self._returned:
+                memory = self._returned.popleft()
+                self._lent_bytes -= memory.nbytes
+                self._free.setdefault(memory.nbytes, deque()).append(memory)
+                self._sizes[id(memory)] = memory.nbytes
+                self.free_bytes += memory.nbytes
+            most = min(self._most_bytes - self._lent_bytes, sum(part.bytes for part in list(self.parts)))
+            while self.free_bytes > most:
+                _, size = self._sizes.popitem(last=False)
+                self._free[size].popleft()
+                self.free_bytes -= size
+            self._inside = False
 
 
 class ResultMemory:
-    """Makes the results of a part of a graph, and keeps what one call needs: more is given back where callers held more.
+    """Makes the results of a part of a graph.
 
     Args:
         results: shape and dtype of each, in torch's terms.
+        pool: where memory of large ones is from.
     """
 
-    def __init__(self, results: Sequence[tuple[tuple[int, ...], Any]]) -> None:
+    def __init__(self, results: Sequence[tuple[tuple[int, ...], Any]], pool: ResultPool) -> None:
         self._torch = torch_module()
         sizes = [prod(shape) * dtype.itemsize for shape, dtype in results]
         self._made = [(shape, dtype, size) for (shape, dtype), size in zip(results, sizes, strict=True)]
-        self._most = Counter(sizes)
-        self._free: dict[int, list[Array]] = {size: [] for size in sizes if size >= _LARGE}
-        self._lent: dict[int, weakref.ref[Array]] = {}  # by identity: the arrays they are of have no hash
+        self._pool = pool
+        self.bytes: int = sum(size for size in sizes if size >= _LARGE)
+        pool.parts.add(self)
 
     def tensors(self) -> list[Any]:
         """Uninitialised tensors, one for each result."""
-        return [
-            self._lend(*one) if one[2] in self._free else self._torch.empty(one[0], dtype=one[1]) for one in self._made
-        ]
+        return [self._tensor(*one) for one in self._made]
 
-    def _lend(self, shape: tuple[int, ...], dtype: Any, size: int) -> Any:
-        """A tensor on memory that comes back as soon as nothing holds it: tensor, view or array on it."""
-        try:
-            memory = self._free[size].pop()
-        except IndexError:
-            memory = aligned_array((size,), np.dtype(np.uint8))  # NumPy asks for large pages, which are cleared at once
-        seen = memory[:]
-        lent = weakref.ref(seen, lambda ended: self._take_back(ended, memory))
-        self._lent[id(lent)] = lent
-        return self._torch.from_numpy(seen).view(dtype).view(shape)
+    def _tensor(self, shape: tuple[int, ...], dtype: Any, size: int) -> Any:
+        if size < _LARGE:
+            return self._torch.empty(shape, dtype=dtype)
+        return self._torch.from_numpy(self._pool.lend(size)).view(dtype).view(shape)
 
-    def _take_back(self, ended: weakref.ref[Array], memory: Array) -> None:
-        del self._lent[id(ended)]
-        free = self._free[memory.nbytes]
-        if len(free) < self._most[memory.nbytes]:
-            free.append(memory)
+
+POOL = ResultPool()  # of all parts of all graphs
