@@ -8,8 +8,9 @@ of 128x128, two cores of a Zen 4) takes 25 ms on memory that is kept, and up to 
 from __future__ import annotations
 
 import weakref
-from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from math import prod
 from typing import Any
 
@@ -18,9 +19,11 @@ import numpy as np
 from ...common.forks import lock
 from ...graph.importers.torch_export import torch_module
 from ...runtime.devices.base import Array
-from ...runtime.devices.cpu.memory import aligned_array
+from ...runtime.devices.cpu.memory import address, aligned_array
+from ...runtime.devices.memory_pool import MemoryPool
 
 _LARGE = 1 << 14  # bytes from which on new memory costs more than looking for what was used before
+_STREAM = 0  # the host has one
 
 
 class ResultPool:
@@ -29,61 +32,66 @@ class ResultPool:
 
     Attributes:
         parts: the parts of graphs that results are made for.
-        free_bytes: what is kept, and not lent.
     """
 
     def __init__(self) -> None:
         self.parts: weakref.WeakSet[ResultMemory] = weakref.WeakSet()
         self._lock = lock()
         self._inside = False  # of what the lock guards: memory that comes back in the midst of it waits for its end
-        self._returned: deque[Array] = deque()
-        self._lent: dict[int, weakref.ref[Array]] = {}  # by identity of the block
-        self._lent_bytes, self._most_bytes, self.free_bytes = 0, 0, 0
-        self._free: dict[int, deque[Array]] = {}  # in the order in which they came back, as is:
-        self._sizes: OrderedDict[int, int] = OrderedDict()  # identity of a free block -> its size
+        self._blocks: dict[int, Array] = {}  # by address, as the next two
+        self._lent: dict[int, weakref.ref[Array]] = {}
+        self._returned: deque[int] = deque()
+        self._free = MemoryPool(0)
+        self._lent_bytes, self._most_bytes = 0, 0
+
+    @property
+    def free_bytes(self) -> int:
+        """Counts what is kept, and not lent."""
+        return self._free.bytes
 
     def lend(self, size: int) -> Array:
         """uint8[size], uninitialised; it comes back as soon as nothing holds the array that this returns."""
         if self._returned:
             self._settle()
-        with self._lock:
-            self._inside = True
-            blocks = self._free.get(size)
-            memory = blocks.pop() if blocks else None
-            self.free_bytes -= self._sizes.pop(id(memory), 0)
+        with self._guarded():
+            place = self._free.take(_STREAM, size)
+            if place is None:
+                new = aligned_array((size,), np.dtype(np.uint8))  # NumPy asks for large pages
+                place = address(new)
+                self._blocks[place] = new
+                self._free.add(place, size)
             self._lent_bytes += size
             self._most_bytes = max(self._most_bytes, self._lent_bytes)
-            self._inside = False
-        return self._seen(aligned_array((size,), np.dtype(np.uint8)) if memory is None else memory)
-
-    def _seen(self, memory: Array) -> Array:
-        seen = memory[:]
-        self._lent[id(memory)] = weakref.ref(seen, lambda _: self._take_back(memory))
+        seen = self._blocks[place][:]
+        self._lent[place] = weakref.ref(seen, lambda _: self._take_back(place))
         return seen
 
-    def _take_back(self, memory: Array) -> None:
+    def _take_back(self, place: int) -> None:
         """Called wherever Python happens to be when an array ends."""
-        del self._lent[id(memory)]
-        self._returned.append(memory)
+        del self._lent[place]
+        self._returned.append(place)
         if not self._inside:
             self._settle()
 
     def _settle(self) -> None:
         """Takes in what came back, and gives the system what is too much."""
+        with self._guarded():
+            while self._returned:
+                place = self._returned.popleft()
+                self._lent_bytes -= self._blocks[place].nbytes
+                self._free.give(place, _STREAM)
+            self._free.most = min(self._most_bytes - self._lent_bytes, sum(part.bytes for part in list(self.parts)))
+            for place in self._free.surplus():
+                del self._blocks[place]
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
         with self._lock:
             self._inside = True
-            while self._returned:
-                memory = self._returned.popleft()
-                self._lent_bytes -= memory.nbytes
-                self._free.setdefault(memory.nbytes, deque()).append(memory)
-                self._sizes[id(memory)] = memory.nbytes
-                self.free_bytes += memory.nbytes
-            most = min(self._most_bytes - self._lent_bytes, sum(part.bytes for part in list(self.parts)))
-            while self.free_bytes > most:
-                _, size = self._sizes.popitem(last=False)
-                self._free[size].popleft()
-                self.free_bytes -= size
-            self._inside = False
+            try:
+                yield
+            finally:
+                self._inside = False
 
 
 class ResultMemory:

@@ -1,4 +1,4 @@
-"""NVIDIA GPUs: the device, the bindings of the driver, pools of memory, clocks.
+"""NVIDIA GPUs: the device, the bindings of the driver, clocks.
 
-Imports base.py, driver.py and gpu.py of `devices`.
+Imports base.py, driver.py, gpu.py and memory_pool.py of `devices`.
 """

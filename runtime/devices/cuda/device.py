@@ -18,10 +18,10 @@ from ....targets.target import parse_target
 from ..base import Array
 from ..driver import NO_MEMORY, REFUSED, STICKY, Driver, DriverError, FunctionFacts
 from ..gpu import GpuDevice, Pointers
+from ..memory_pool import MemoryPool, rounded
 from . import flush
 from .occupancy import blocks_of
 from .opening import open_driver
-from .pool import MemoryPool, rounded
 
 _STATIC = 48 << 10  # bytes of dynamic shared memory that need no permission
 _KEPT = 1 << 30  # bytes of freed memory that are kept for the next allocation of their size

@@ -1,7 +1,7 @@
-"""Memory of a GPU that was freed and serves again, without asking the driver, on the stream on which it was used last.
+"""Memory that was freed and serves again, without asking who gave it: the driver of a GPU, or the system.
 
-What is freed may still be in use by work under way: on the same stream, what comes next comes after that. So memory is kept by
-stream, and another stream gets it only after the driver has had it back, who waits for all work.
+What is freed of a GPU may still be in use by work under way: on the same stream, what comes next comes after that. So memory is
+kept by stream, and another stream gets it only after the driver has had it back, who waits for all work. Hosts have one stream.
 """
 
 from __future__ import annotations
@@ -18,11 +18,16 @@ def rounded(size: int) -> int:
 
 
 class MemoryPool:
-    """Allocations that nobody uses, by stream and size; at most `most` bytes of them are kept."""
+    """Allocations that nobody uses, by stream and size.
+
+    Attributes:
+        most: bytes of them that are kept at most.
+        bytes: how many they have.
+    """
 
     def __init__(self, most: int) -> None:
-        self._most = most
-        self._bytes = 0
+        self.most = most
+        self.bytes = 0
         self._sizes: dict[int, int] = {}  # of all allocations
         self._free: OrderedDict[int, tuple[int, int]] = OrderedDict()  # pointer -> stream, size; the oldest first
         self._by_kind: dict[tuple[int, int], list[int]] = {}
@@ -38,7 +43,7 @@ class MemoryPool:
             return None
         pointer = kind.pop()
         del self._free[pointer]
-        self._bytes -= size
+        self.bytes -= size
         return pointer
 
     def give(self, pointer: int, stream: int) -> None:
@@ -47,14 +52,14 @@ class MemoryPool:
         if size is not None and pointer not in self._free:
             self._free[pointer] = stream, size
             self._by_kind.setdefault((stream, size), []).append(pointer)
-            self._bytes += size
+            self.bytes += size
 
     def surplus(self, all_of_it: bool = False) -> Iterator[int]:
         """Returns what is too much to keep, the oldest first, to be given back to the driver."""
-        while self._free and (all_of_it or self._bytes > self._most):
+        while self._free and (all_of_it or self.bytes > self.most):
             pointer, (stream, size) = self._free.popitem(last=False)
             self._by_kind[stream, size].remove(pointer)
-            self._bytes -= size
+            self.bytes -= size
             del self._sizes[pointer]
             yield pointer
 
@@ -63,4 +68,4 @@ class MemoryPool:
         self._sizes.clear()
         self._free.clear()
         self._by_kind.clear()
-        self._bytes = 0
+        self.bytes = 0
