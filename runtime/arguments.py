@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from .dlpack import CPU
 from .foreign import Give, is_bfloat16, is_negated, of_torch, taken
 
 MemorySpan = tuple[int, int]  # an address, and the bytes from there on
+INPUT = -1  # in place of the number of an output
 _DEVICES = {1: "the CPU", 2: "a CUDA device", 3: "pinned CUDA memory", 10: "a ROCm device", 13: "managed CUDA memory"}
 
 
@@ -55,11 +56,8 @@ def counted(out: object, wanted: Sequence[Argument]) -> Sequence[object]:
 
 
 def check_apart(inputs: Sequence[MemorySpan], outputs: Sequence[MemorySpan], wanted: Sequence[Argument]) -> None:
-    """Raises ArgumentError where an output shares memory with another argument. Inputs may share theirs.
-
-    A step of training has hundreds of both: they are sorted by where they begin, not held against each other.
-    """
-    number = _shared(inputs, outputs)
+    """Raises ArgumentError where an output shares memory with another argument. Inputs may share theirs."""
+    number = shared_output([*((*span, INPUT) for span in inputs), *((*span, n) for n, span in enumerate(outputs))])
     if number is not None:
         raise ArgumentError(
             f"{wanted[number].label} shares memory with another argument",
@@ -67,11 +65,14 @@ def check_apart(inputs: Sequence[MemorySpan], outputs: Sequence[MemorySpan], wan
         )
 
 
-def _shared(inputs: Sequence[MemorySpan], outputs: Sequence[MemorySpan]) -> int | None:
-    """Returns the number of an output of which a byte is another argument's, too."""
+def shared_output(spans: Iterable[tuple[int, int, int]]) -> int | None:
+    """Returns the number of an output of which a byte is another argument's, too. `spans`: address, bytes, and the number of an
+    output or INPUT.
+
+    A step of training has hundreds of both: they are sorted by where they begin, not held against each other.
+    """
     read, written, last = 0, 0, -1  # where what is read, and what is written, ends so far; the output that ends last
-    numbered = [(*span, -1) for span in inputs] + [(*span, number) for number, span in enumerate(outputs)]
-    for begin, size, number in sorted(numbered):
+    for begin, size, number in sorted(spans):
         if begin < written:
             return max(number, last)
         if number >= 0 and begin < read:

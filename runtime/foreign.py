@@ -76,14 +76,27 @@ def taken(value: Any) -> tuple[Array, bool]:
     return np.asarray(_ForeignMemory(found)), found.dtype == "bf16"
 
 
+def torch_here() -> Any:
+    """Returns torch, if somebody has imported it, wholly; else None."""
+    torch = sys.modules.get("torch")
+    return torch if hasattr(getattr(torch, "nn", None), "Parameter") else None
+
+
+def torch_name(name: str) -> str:
+    """Returns torch's name of a dtype of programs."""
+    return _TORCH.get(name) or str(NUMPY[name])
+
+
 def of_torch(value: Any) -> tuple[Array, bool] | None:
     """A tensor of torch in host memory, as `taken` gives it, in a fifth of the time. None for anything else, and for what torch
     refuses to give: DLPack finds out why."""
-    torch = sys.modules.get("torch")
-    if torch is None or type(value) is not getattr(torch, "Tensor", None):
+    torch = torch_here()
+    if torch is None or type(value) not in (torch.Tensor, torch.nn.Parameter):
         return None
     bfloat16 = value.dtype is torch.bfloat16
     try:
+        if value.requires_grad and not torch.is_grad_enabled():  # nobody asks for gradients of what is done now
+            value = value.detach()
         return (value.view(torch.uint16) if bfloat16 else value).numpy(), bfloat16
     except (RuntimeError, TypeError):
         return None
@@ -117,7 +130,7 @@ def made_like(value: Any, shape: tuple[int, ...], name: str) -> object:
     if "torch" not in _packages(value):
         return None
     torch: Any = sys.modules["torch"]
-    return torch.empty(shape, dtype=getattr(torch, _TORCH.get(name) or str(NUMPY[name])), device=value.device)
+    return torch.empty(shape, dtype=getattr(torch, torch_name(name)), device=value.device)
 
 
 _TORCH = {"bf16": "bfloat16"}

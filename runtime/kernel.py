@@ -20,6 +20,7 @@ from .export.description import FORMAT
 from .foreign import Give, giver
 from .ranges.ranged import RangedKernel, ranged_by_setting
 from .ranges.torch_profiler import TorchRanges, is_profiling
+from .tensor_call import TensorCall
 from .timed import median_of_cold_calls, median_of_rounds
 
 # What only calls kernels that were saved starts in a fraction of the time that all of the package takes: what else a kernel
@@ -98,6 +99,7 @@ class Kernel:
         self._run = told.run if told else self._loaded.run
         self._on_device = _device_calls(device, self._inputs, self._outputs, self._run) if device.own_memory else None
         self._run_if_right = told.run_if_right if told else self._loaded.run_if_right
+        self._run_on_tensors = (told or TensorCall(self._loaded, self._inputs, self._outputs)).run_if_right
         self._for_torch: RangedKernel | None = None  # made where PyTorch's profiler is on
         self._count, self._single = len(self._inputs), not several
         self._expected = tuple((wanted.dtype, wanted.spec.shape) for wanted in self._inputs)
@@ -119,7 +121,9 @@ class Kernel:
         if out is not None:
             # not `tuple | list`, which would be made anew at each call
             given = out if isinstance(out, (tuple, list)) else (out,)
-            if len(given) == len(self._outputs) and self._run_if_right(*inputs, *given):
+            if len(given) == len(self._outputs) and (
+                self._run_if_right(*inputs, *given) or self._run_on_tensors(*inputs, *given)
+            ):
                 return out
         arrays: list[Any] = list(inputs)
         give: Give | None = None

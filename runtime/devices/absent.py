@@ -39,6 +39,10 @@ class AbsentKernel:
         """Raises the error that says why the device is not here."""
         raise self._why
 
+    def run_at(self, addresses: Sequence[int], stream: int = 0) -> NoReturn:
+        """Fails as `run` does."""
+        raise self._why
+
     def run_if_right(self, *objects: object) -> NoReturn:
         """Fails as `run` does."""
         raise self._why

@@ -35,6 +35,10 @@ class LoadedKernel(Protocol):
         work when this returns."""
         ...
 
+    def run_at(self, addresses: Sequence[int], stream: int = 0) -> None:
+        """Runs once, as `run` does, on memory at these addresses: the device's. The caller holds it until the end."""
+        ...
+
     def run_if_right(self, *objects: object) -> bool:
         """Runs once if the objects (inputs, then outputs, as many as the kernel has) are arrays exactly as `run` wants them
         and no output shares memory with another. False if not, or if this cannot be told cheaply: then nothing has run."""

@@ -268,13 +268,16 @@ class GpuKernel:
 
     def run(self, arrays: Sequence[Any], stream: int = 0) -> None:
         """See `LoadedKernel.run`: `arrays` have a `pointer`. The device may still be at work when this returns."""
-        if not self._ready:
-            raise InternalError("the kernel was not given its constants", advice="call prepare first")
         for array in arrays:
             if isinstance(array, DeviceArray):
                 array.use_on(stream)
-        pointers = [array.pointer for array in arrays]
-        pointers[self._inputs : self._inputs] = self._nulls
+        self.run_at([array.pointer for array in arrays], stream)
+
+    def run_at(self, addresses: Sequence[int], stream: int = 0) -> None:
+        """See `LoadedKernel.run_at`."""
+        if not self._ready:
+            raise InternalError("the kernel was not given its constants", advice="call prepare first")
+        pointers = [*addresses[: self._inputs], *self._nulls, *addresses[self._inputs :]]
         read_only = self._inputs + len(self._nulls)
         with self._lock:  # launches of two calls must not mix: they share the workspace
             if self._generation != self._port.generation:

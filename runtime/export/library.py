@@ -97,9 +97,12 @@ class LibraryKernel:
 
     def run(self, arrays: Sequence[Array], stream: int = 0) -> None:
         """See LoadedKernel. Raises InternalError where memory is short."""
-        places = [address(array) for array in arrays]
+        self.run_at([address(array) for array in arrays])
+
+    def run_at(self, addresses: Sequence[int], stream: int = 0) -> None:
+        """See LoadedKernel. Raises InternalError where memory is short."""
         given, made = self._types
-        if self._run(given(*places[: self._inputs]), made(*places[self._inputs :]), None):
+        if self._run(given(*addresses[: self._inputs]), made(*addresses[self._inputs :]), None):
             raise InternalError(f"the library of {self.artifact.name} failed", advice="is there memory left?")
 
     def run_if_right(self, *objects: object) -> bool:

@@ -98,6 +98,35 @@ class TestTorch:
         with pytest.raises(ArgumentError, match="no memory behind it"):
             plain(torch._efficientzerotensor(8))
 
+    def test_nobody_asks_for_gradients(self, plain: ts.Kernel) -> None:
+        torch = self.torch
+        x, y = torch.nn.Parameter(torch.ones(8)), torch.empty(8, requires_grad=True)
+        with torch.no_grad():
+            assert plain(x).tolist() == plain(x, out=y).tolist() == [2] * 8
+
+    def test_the_short_way(self, mixed: ts.Kernel) -> None:
+        torch = self.torch
+        a, b = torch.from_numpy(A).bfloat16(), torch.from_numpy(B).bfloat16()
+        given = [a, b, torch.empty(8, 6, dtype=torch.bfloat16), torch.empty(8), torch.empty(8, dtype=torch.bool)]
+        assert mixed._run_on_tensors(*given)
+        assert torch.equal(given[2], a + b) and torch.equal(given[3], torch.from_numpy(A.sum(1)))
+        odd = torch.from_numpy(np.zeros(97, np.uint8)[1:])
+        wrong = {
+            "an array": bits(A), "dtype": a.half(), "shape": a[:7], "order": a.T.contiguous().T, "device": a.to("meta"),
+            "negated": torch._neg_view(a), "gradient": a.clone().requires_grad_(), "sparse": a.to_sparse(),
+            "of oneDNN": a.float().to_mkldnn(torch.bfloat16), "between elements": odd.view(torch.bfloat16).view(8, 6),
+            "no memory": torch._efficientzerotensor(8, 6, dtype=torch.bfloat16),
+        }  # fmt: skip
+        for why, one in wrong.items():
+            assert not mixed._run_on_tensors(one, *given[1:]), why
+            assert not mixed._run_on_tensors(*given[:2], one, *given[3:]), why
+        assert not mixed._run_on_tensors(a, b, a, *given[3:])
+        block = torch.empty(60, dtype=torch.bfloat16)
+        assert not mixed._run_on_tensors(a, block[:48].view(8, 6), block[12:].view(8, 6), *given[3:])
+        seen = []
+        torch.vmap(lambda one: seen.append(mixed._run_on_tensors(one, *given[1:])) or one)(torch.stack([a, a]))  # type: ignore[func-returns-value]
+        assert seen == [False]
+
     def test_classes_that_extend_tensors(self, plain: ts.Kernel) -> None:
         class Own(self.torch.Tensor):  # type: ignore[misc,name-defined]
             pass

@@ -37,17 +37,16 @@ class Part:
         self._memory = ResultMemory([(tuple(one.shape), one.dtype) for one in results], POOL)
         self._strides = [_order(one) for one in results]
         self._single = single
-        self._orders = orders
+        operands = len(kernel.artifact.inputs) + len(fixed)
+        self._taken = [(number, orders.get(number)) for number in range(operands) if number not in fixed]
 
     def __call__(self, *tensors: Any) -> Any:
         """The results for these tensors."""
         torch = self._torch
         kernel = self._with_constants(tensors) if self._fixed else self._prepared[0]
-        given = [
-            self._lying(n, tensor.detach().resolve_neg()).contiguous()
-            for n, tensor in enumerate(tensors)
-            if n not in self._fixed
-        ]
+        if torch.is_grad_enabled():  # AOTAutograd has seen to gradients
+            tensors = tuple(one.detach() if one.requires_grad else one for one in tensors)
+        given = [_as_taken(tensors[number], order) for number, order in self._taken]
         made = self._memory.tensors()
         kernel(*given, out=made[0] if len(made) == 1 else tuple(made))
         laid = [
@@ -55,10 +54,6 @@ class Part:
             for one, strides in zip(made, self._strides, strict=True)
         ]
         return laid[0] if self._single else tuple(laid)
-
-    def _lying(self, number: int, tensor: Any) -> Any:
-        """An operand with its dimensions in the order of memory: a view."""
-        return tensor.permute(self._orders[number]) if number in self._orders else tensor
 
     def _with_constants(self, tensors: Sequence[Any]) -> Kernel:
         """The kernel with these parameters: a new one where they are others or were written to."""
@@ -74,6 +69,12 @@ class Part:
     def _state(self, tensors: Any) -> list[tuple[Any, int, int]]:
         """The parameters, which keeps their memory from being another's, where they lie and how often they were written to."""
         return [(tensors[n], tensors[n].data_ptr(), tensors[n]._version) for n in self._fixed]
+
+
+def _as_taken(tensor: Any, order: MemoryOrder | None) -> Any:
+    """An operand as kernels take it, with its dimensions in the order of memory: a view, where it lies as torch said."""
+    lying = tensor if order is None else tensor.permute(order)
+    return lying if lying.is_contiguous() and not lying.is_neg() else lying.resolve_neg().contiguous()
 
 
 def orders_of(graph: Any) -> dict[int, MemoryOrder]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -26,20 +26,24 @@ _LARGE = 1 << 14  # bytes from which on new memory costs more than looking for w
 _STREAM = 0  # the host has one
 
 
+class _Lent(weakref.ref[Array]):
+    """Knows which block an array lies in."""
+
+    __slots__ = ("place",)
+    place: int
+
+
 class ResultPool:
     """Blocks of memory that nobody holds, by size: of one call of each part of a graph at most, and no more, with all that is
-    lent, than was lent at once before. What came back first is given to the system first.
-
-    Attributes:
-        parts: the parts of graphs that results are made for.
-    """
+    lent, than was lent at once before. What came back first is given to the system first."""
 
     def __init__(self) -> None:
-        self.parts: weakref.WeakSet[ResultMemory] = weakref.WeakSet()
+        self._parts: weakref.WeakSet[ResultMemory] = weakref.WeakSet()
+        self._parts_bytes = -1  # of one call of each; below 0: to be added up again
         self._lock = lock()
         self._inside = False  # of what the lock guards: memory that comes back in the midst of it waits for its end
-        self._blocks: dict[int, Array] = {}  # by address, as the next two
-        self._lent: dict[int, weakref.ref[Array]] = {}
+        self._blocks: dict[int, Array] = {}  # by address, as the next
+        self._lent: dict[int, _Lent] = {}
         self._returned: deque[int] = deque()
         self._free = MemoryPool(0)
         self._lent_bytes, self._most_bytes = 0, 0
@@ -49,47 +53,59 @@ class ResultPool:
         """Counts what is kept, and not lent."""
         return self._free.bytes
 
-    def lend(self, size: int) -> Array:
-        """uint8[size], uninitialised; it comes back as soon as nothing holds the array that this returns."""
+    def serve(self, part: ResultMemory) -> None:
+        """Keeps what a call of this part makes, too, as long as there is the part."""
+        self._parts.add(part)
+        self._forget_sum()
+        weakref.finalize(part, self._forget_sum).atexit = False
+
+    def _forget_sum(self) -> None:
+        self._parts_bytes = -1
+
+    def lend(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """An uninitialised array; its memory comes back as soon as nothing holds it."""
+        size = prod(shape) * dtype.itemsize
         if self._returned:
             self._settle()
-        with self._guarded():
-            place = self._free.take(_STREAM, size)
-            if place is None:
-                new = aligned_array((size,), np.dtype(np.uint8))  # NumPy asks for large pages
-                place = address(new)
-                self._blocks[place] = new
-                self._free.add(place, size)
-            self._lent_bytes += size
-            self._most_bytes = max(self._most_bytes, self._lent_bytes)
-        seen = self._blocks[place][:]
-        self._lent[place] = weakref.ref(seen, lambda _: self._take_back(place))
-        return seen
+        with self._lock:
+            self._inside = True
+            try:
+                place = self._free.take(_STREAM, size)
+                if place is None:
+                    new = aligned_array((size,), np.dtype(np.uint8))  # NumPy asks for large pages
+                    place = address(new)
+                    self._blocks[place] = new
+                    self._free.add(place, size)
+                self._lent_bytes += size
+                self._most_bytes = max(self._most_bytes, self._lent_bytes)
+            finally:
+                self._inside = False
+        array: Array = np.ndarray(shape, dtype, self._blocks[place])
+        lent = self._lent[place] = _Lent(array, self._take_back)
+        lent.place = place
+        return array
 
-    def _take_back(self, place: int) -> None:
+    def _take_back(self, lent: _Lent) -> None:
         """Called wherever Python happens to be when an array ends."""
-        del self._lent[place]
-        self._returned.append(place)
+        del self._lent[lent.place]
+        self._returned.append(lent.place)
         if not self._inside:
             self._settle()
 
     def _settle(self) -> None:
         """Takes in what came back, and gives the system what is too much."""
-        with self._guarded():
-            while self._returned:
-                place = self._returned.popleft()
-                self._lent_bytes -= self._blocks[place].nbytes
-                self._free.give(place, _STREAM)
-            self._free.most = min(self._most_bytes - self._lent_bytes, sum(part.bytes for part in list(self.parts)))
-            for place in self._free.surplus():
-                del self._blocks[place]
-
-    @contextmanager
-    def _guarded(self) -> Iterator[None]:
         with self._lock:
             self._inside = True
             try:
-                yield
+                while self._returned:
+                    place = self._returned.popleft()
+                    self._lent_bytes -= self._blocks[place].nbytes
+                    self._free.give(place, _STREAM)
+                if self._parts_bytes < 0:
+                    self._parts_bytes = sum(part.bytes for part in list(self._parts))
+                self._free.most = min(self._most_bytes - self._lent_bytes, self._parts_bytes)
+                for place in self._free.surplus():
+                    del self._blocks[place]
             finally:
                 self._inside = False
 
@@ -104,20 +120,27 @@ class ResultMemory:
 
     def __init__(self, results: Sequence[tuple[tuple[int, ...], Any]], pool: ResultPool) -> None:
         self._torch = torch_module()
-        sizes = [prod(shape) * dtype.itemsize for shape, dtype in results]
-        self._made = [(shape, dtype, size) for (shape, dtype), size in zip(results, sizes, strict=True)]
         self._pool = pool
+        self._makers = [self._maker(shape, dtype) for shape, dtype in results]
+        sizes = [prod(shape) * dtype.itemsize for shape, dtype in results]
         self.bytes: int = sum(size for size in sizes if size >= _LARGE)
-        pool.parts.add(self)
+        pool.serve(self)
 
     def tensors(self) -> list[Any]:
         """Uninitialised tensors, one for each result."""
-        return [self._tensor(*one) for one in self._made]
+        return [make() for make in self._makers]
 
-    def _tensor(self, shape: tuple[int, ...], dtype: Any, size: int) -> Any:
-        if size < _LARGE:
-            return self._torch.empty(shape, dtype=dtype)
-        return self._torch.from_numpy(self._pool.lend(size)).view(dtype).view(shape)
+    def _maker(self, shape: tuple[int, ...], dtype: Any) -> Callable[[], Any]:
+        """Returns what makes one of them, in the least time."""
+        torch, lend = self._torch, self._pool.lend
+        if prod(shape) * dtype.itemsize < _LARGE:
+            strides = torch.empty(shape, device="meta").stride()
+            return partial(torch.empty_strided, shape, strides, dtype=dtype)  # `empty` takes twice as long
+        seen = torch.int16 if dtype is torch.bfloat16 else dtype  # NumPy knows no bfloat16
+        host = torch.empty(0, dtype=seen).numpy().dtype
+        if dtype is seen:
+            return lambda: torch.from_numpy(lend(shape, host))
+        return lambda: torch.from_numpy(lend(shape, host)).view(dtype)
 
 
 POOL = ResultPool()  # of all parts of all graphs

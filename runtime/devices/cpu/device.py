@@ -7,7 +7,7 @@ import importlib.util
 import itertools
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -217,8 +217,14 @@ class CpuKernel:
 
     def run(self, arrays: Sequence[Array], stream: int = 0, entry: Any = None) -> None:
         """See LoadedKernel. `entry`: of other code with the same arguments and memory (observed.py)."""
-        frame = self._filled(arrays)
+        frame = self._filled(map(address, arrays))
         (entry or self.entry)(frame.pointer, self.prepared, frame.workspace)
+        self.release(frame)
+
+    def run_at(self, addresses: Sequence[int], stream: int = 0) -> None:
+        """See LoadedKernel."""
+        frame = self._filled(addresses)
+        self.entry(frame.pointer, self.prepared, frame.workspace)
         self.release(frame)
 
     def run_if_right(self, *objects: object) -> bool:
@@ -234,7 +240,7 @@ class CpuKernel:
 
     def run_repeat(self, arrays: Sequence[Array], count: int, cold: bool = False) -> float:
         """See LoadedKernel."""
-        frame, constants, repeat = self._filled(arrays), self._constants if cold else [], repeat_loop()
+        frame, constants, repeat = self._filled(map(address, arrays)), self._constants if cold else [], repeat_loop()
         call = self.address, frame.pointer, self.prepared, frame.workspace, count
         if constants:
             seconds = repeat_cold(*call, constants)
@@ -247,7 +253,7 @@ class CpuKernel:
 
     def run_timed(self, arrays: Sequence[Array]) -> Sequence[float]:
         """See LoadedKernel."""
-        frame, times = self._filled(arrays), (ctypes.c_int64 * (len(self.artifact.launches) + 1))()
+        frame, times = self._filled(map(address, arrays)), (ctypes.c_int64 * (len(self.artifact.launches) + 1))()
         _TIMED(self._library[f"{self.artifact.symbol}_timed"])(
             frame.pointer, self.prepared, frame.workspace, ctypes.addressof(times)
         )
@@ -264,13 +270,13 @@ class CpuKernel:
         kept = [*([] if self._prepared is None else [self._prepared]), *self._held.values()]
         return [array for array in kept if array.size]
 
-    def _filled(self, arrays: Sequence[Array]) -> Frame:
+    def _filled(self, addresses: Iterable[int]) -> Frame:
         if not self._ready:
             raise InternalError("the kernel was not given its constants", advice="call prepare first")
         frame = self.acquire()
         block, inputs, gap = frame.arguments, self._inputs, self._outputs_at - self._inputs
-        for number, array in enumerate(arrays):
-            block[number if number < inputs else number + gap] = address(array)
+        for number, place in enumerate(addresses):
+            block[number if number < inputs else number + gap] = place
         return frame
 
 
