@@ -6,6 +6,7 @@ where their rows stay in a near cache. A producer is taken in only if nothing wo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from ....tensor.indices.members import member_axes
@@ -14,7 +15,7 @@ from ...access import contiguous_axis, element_stride
 from ...extents import Extent, ceildiv
 from ...plan.storage import LINE
 from ...schedule import LoopHandle, Schedule, StageHandle
-from ..row_groups import row_group
+from ..row_groups import inside_rows, row_group
 from ..rule import Decided, Rule
 from .blocks import axis_of_blocks, by_blocks
 from .transpose import crossing, transpose
@@ -57,10 +58,11 @@ def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
     aligned = _perhaps_aligned(s, root, group)
     if aligned is not None and axis is not None:
         s.require(aligned * (block - 1) <= 0, "rows that begin at different places of lines are aligned one by one")
+    inside = inside_rows(s.program, s.program.stage(root), group, shared)
     for name in group:
         inner = s.compute_at(name, rows[-1])
         own = contiguous_axis(s.program, inner.definition)
-        _streamed(s, inner, loops_by_axis(inner), own, [], root=False, waiting=waiting)
+        _streamed(s, inner, loops_by_axis(inner), own, [], root=False, waiting=waiting, inside=inside[name])
         if aligned is not None:
             s.align(name, aligned)
     return {root, *group}
@@ -79,10 +81,12 @@ def _streamed(
     rows: list[LoopHandle],
     root: bool,
     waiting: set[str],
+    inside: Sequence[str] = (),
 ) -> None:
     """Puts one axis in vectors, with spatial axes outside and reductions inside.
 
-    An attached reduction takes its rows side by side, so that their chains of additions and the ends of their sums overlap.
+    An attached reduction takes its rows side by side, so that their chains of additions and the ends of their sums overlap, and
+    some of what is `inside` of a row: of a mean over the pixels of each of 1152 channels few of them, not all written out.
     Members of joined reductions are inside of all other loops, next to the vectors that they share.
     """
     definition = stage.definition
@@ -106,7 +110,8 @@ def _streamed(
         if root:
             s.reorder(*others, *rest, pieces[0], *members, *pieces[1:])
         else:
-            s.reorder(*rest, pieces[0], *others, *members, *pieces[1:])
+            outer, others = _side_by_side(s, stage, loops, others, inside)
+            s.reorder(*outer, *rest, pieces[0], *others, *members, *pieces[1:])
             s.unroll(*others)
         outer = others
     elif root and len(others) == 0 and not rows:
@@ -127,6 +132,19 @@ def _streamed(
     if root:
         _parallel(s, outer, rows)
         perhaps_streaming(s, stage)
+
+
+def _side_by_side(
+    s: Schedule, stage: StageHandle, loops: dict[str, LoopHandle], others: list[LoopHandle], inside: Sequence[str]
+) -> tuple[list[LoopHandle], list[LoopHandle]]:
+    """Returns the loops around an attached reduction, and those whose results it sums side by side."""
+    many = [loops[axis] for axis in inside if loops[axis] in others]
+    rows = [loop for loop in others if loop not in many]
+    if not many:
+        return [], rows
+    few = s.factor(f"{stage.name}.beside", s.most(many[-1]), at_most=ROWS_AT_MOST, default=ROWS_AT_MOST)
+    around, own = s.split(many[-1], few)
+    return [*many[:-1], around], [*rows, own]
 
 
 def _perhaps_prefetching(
