@@ -26,6 +26,7 @@ from .im2col import im2col
 from .normalise import normalise
 from .online_softmax import online_softmax
 from .pad_reads import pad_reads
+from .pin_reductions import pin_reductions
 from .reorder_axes import reorder_axes, reorder_reads
 from .shared_extrema import shared_extrema
 from .siblings.join import join_siblings
@@ -59,6 +60,7 @@ __all__ = [
     "online_softmax",
     "pad_axis",
     "pad_reads",
+    "pin_reductions",
     "reorder_axes",
     "reorder_reads",
     "shared_extrema",
@@ -100,6 +102,7 @@ REWRITES: dict[str, Registered] = {
     "online_softmax": Registered(online_softmax, only_reorders=False),  # as block_softmax
     "pad_axis": Registered(pad_axis, only_reorders=True),
     "pad_reads": Registered(pad_reads, only_reorders=True),
+    "pin_reductions": Registered(pin_reductions, only_reorders=False),  # leaves out zero times any weight
     "reorder_axes": Registered(reorder_axes, only_reorders=True),
     "reorder_reads": Registered(reorder_reads, only_reorders=True),
     "shared_extrema": Registered(shared_extrema, only_reorders=True),

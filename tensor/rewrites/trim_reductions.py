@@ -109,10 +109,7 @@ def _cut(
 
 def _needed(program: Program, stage: Stage) -> Places:
     """The places of a reduction's axes that have terms, of those axes where some have none."""
-    if stage.combiner is None or stage.fold is not None:
-        return {}
-    ranges, found = axis_ranges(stage), {}
-    bounds = list(_bounds_of_terms(stage.bodies[0], stage.combiner))
+    ranges, found, bounds = axis_ranges(stage), {}, bounds_of_reduction(stage)
     made = {index for read in stage.reads() if read.tensor in program.producers for index in read.indices}
     for axis in stage.reduction if bounds else ():
         if axis.var in made:
@@ -128,6 +125,13 @@ def _needed(program: Program, stage: Stage) -> Places:
         if (begin, end) != (0, axis.extent) and begin < end:
             found[axis.name] = begin, end
     return found
+
+
+def bounds_of_reduction(stage: Stage) -> tuple[Bound, ...]:
+    """Returns bounds that hold wherever a reduction has a term that counts; none for stages that are no such reductions."""
+    if stage.combiner is None or stage.fold is not None:
+        return ()
+    return tuple(_bounds_of_terms(stage.bodies[0], stage.combiner))
 
 
 def _bounds_of_terms(term: Expr, combiner: str) -> Iterator[Bound]:

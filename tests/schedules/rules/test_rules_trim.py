@@ -1,4 +1,4 @@
-"""The rule of terms that are left out: windows that reach beyond an image at all points."""
+"""The rule of terms that are left out: windows that reach beyond an image at all points, and points under a window."""
 
 from __future__ import annotations
 
@@ -17,6 +17,12 @@ def reaching(**changed: object) -> Program:
     """A convolution that sees the middle of its window alone."""
     sizes = {"n": 1, "c": 24, "h": 7, "w": 6, "o": 40, "kernel": 3, "padding": 9, "dilation": 9}
     return ops.build_operator("conv2d", {**sizes, **changed}, constants=["W"])
+
+
+def point(**changed: object) -> Program:
+    """A transposed convolution of images of one point."""
+    sizes = {"n": 3, "c": 20, "h": 1, "w": 1, "o": 24, "kernel": 4, "padding": 0}
+    return ops.build_operator("conv_transpose2d", {**sizes, **changed})
 
 
 @pytest.mark.parametrize("target", ["x86:avx2", "aarch64:neon", "cuda:sm_90a"])
@@ -46,6 +52,25 @@ def test_what_sees_one_place_is_a_product_of_matrices() -> None:
 def test_kernels_are_right(changed: dict[str, object]) -> None:
     task, rng = Task.of(reaching(**changed), HOST, 2), np.random.default_rng(0)
     found = [sketch for sketch in task.sketches if "rewrite(trim_reductions)" in sketch.text]
+    assert found
+    for sketch in found[:3]:
+        values = random_config(task, sketch, rng)
+        assert values is not None
+        assert complaint(task, sketch, values, 1) is None, f"{sketch.title} {values}"
+
+
+@pytest.mark.parametrize("target", ["x86:avx2", "aarch64:neon", "cuda:sm_90a"])
+def test_a_point_under_a_window_is_a_product_unless_it_is_strict(target: str) -> None:
+    for accuracy in ("default", "strict"):
+        _, *sketches = Task.of(point(), parse_target(target), 1, accuracy).sketches
+        assert sketches
+        assert all(("rewrite(pin_reductions)" in one.text) == (accuracy == "default") for one in sketches)
+
+
+@pytest.mark.parametrize("changed", [{}, {"kernel": (5, 2)}, {"padding": 1}, {"n": 9}, {"dtype": "bf16"}], ids=str)
+def test_products_of_points_are_right(changed: dict[str, object]) -> None:
+    task, rng = Task.of(point(**changed), HOST, 2), np.random.default_rng(0)
+    found = [sketch for sketch in task.sketches if "rewrite(pin_reductions)" in sketch.text]
     assert found
     for sketch in found[:3]:
         values = random_config(task, sketch, rng)
