@@ -33,20 +33,37 @@ class _Lent(weakref.ref[Array]):
     place: int
 
 
+class _Guard:
+    """A lock, and whether somebody is inside of what it guards: memory that comes back in the midst of it waits for its end."""
+
+    __slots__ = ("_lock", "inside")
+
+    def __init__(self) -> None:
+        self._lock = lock()
+        self.inside = False
+
+    def __enter__(self) -> None:
+        self._lock.__enter__()
+        self.inside = True
+
+    def __exit__(self, *error: object) -> None:
+        self.inside = False
+        self._lock.__exit__(None, None, None)
+
+
 class ResultPool:
     """Blocks of memory that nobody holds, by size: of one call of each part of a graph at most, and no more, with all that is
     lent, than was lent at once before. What came back first is given to the system first."""
 
     def __init__(self) -> None:
         self._parts: weakref.WeakSet[ResultMemory] = weakref.WeakSet()
-        self._parts_bytes = -1  # of one call of each; below 0: to be added up again
-        self._lock = lock()
-        self._inside = False  # of what the lock guards: memory that comes back in the midst of it waits for its end
+        self._other_parts = False  # than those whose bytes were added up
+        self._guard = _Guard()
         self._blocks: dict[int, Array] = {}  # by address, as the next
         self._lent: dict[int, _Lent] = {}
         self._returned: deque[int] = deque()
         self._free = MemoryPool(0)
-        self._lent_bytes, self._most_bytes = 0, 0
+        self._lent_bytes, self._most_bytes, self._parts_bytes = 0, 0, 0
 
     @property
     def free_bytes(self) -> int:
@@ -56,30 +73,26 @@ class ResultPool:
     def serve(self, part: ResultMemory) -> None:
         """Keeps what a call of this part makes, too, as long as there is the part."""
         self._parts.add(part)
-        self._forget_sum()
-        weakref.finalize(part, self._forget_sum).atexit = False
+        self._note_parts()
+        weakref.finalize(part, self._note_parts).atexit = False
 
-    def _forget_sum(self) -> None:
-        self._parts_bytes = -1
+    def _note_parts(self) -> None:
+        self._other_parts = True
 
     def lend(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """An uninitialised array; its memory comes back as soon as nothing holds it."""
         size = prod(shape) * dtype.itemsize
         if self._returned:
             self._settle()
-        with self._lock:
-            self._inside = True
-            try:
-                place = self._free.take(_STREAM, size)
-                if place is None:
-                    new = aligned_array((size,), np.dtype(np.uint8))  # NumPy asks for large pages
-                    place = address(new)
-                    self._blocks[place] = new
-                    self._free.add(place, size)
-                self._lent_bytes += size
-                self._most_bytes = max(self._most_bytes, self._lent_bytes)
-            finally:
-                self._inside = False
+        with self._guard:
+            place = self._free.take(_STREAM, size)
+            if place is None:
+                new = aligned_array((size,), np.dtype(np.uint8))  # NumPy asks for large pages
+                place = address(new)
+                self._blocks[place] = new
+                self._free.add(place, size)
+            self._lent_bytes += size
+            self._most_bytes = max(self._most_bytes, self._lent_bytes)
         array: Array = np.ndarray(shape, dtype, self._blocks[place])
         lent = self._lent[place] = _Lent(array, self._take_back)
         lent.place = place
@@ -89,25 +102,22 @@ class ResultPool:
         """Called wherever Python happens to be when an array ends."""
         del self._lent[lent.place]
         self._returned.append(lent.place)
-        if not self._inside:
+        if not self._guard.inside:
             self._settle()
 
     def _settle(self) -> None:
         """Takes in what came back, and gives the system what is too much."""
-        with self._lock:
-            self._inside = True
-            try:
-                while self._returned:
-                    place = self._returned.popleft()
-                    self._lent_bytes -= self._blocks[place].nbytes
-                    self._free.give(place, _STREAM)
-                if self._parts_bytes < 0:
-                    self._parts_bytes = sum(part.bytes for part in list(self._parts))
-                self._free.most = min(self._most_bytes - self._lent_bytes, self._parts_bytes)
-                for place in self._free.surplus():
-                    del self._blocks[place]
-            finally:
-                self._inside = False
+        with self._guard:
+            while self._returned:
+                place = self._returned.popleft()
+                self._lent_bytes -= self._blocks[place].nbytes
+                self._free.give(place, _STREAM)
+            if self._other_parts:
+                self._other_parts = False  # first: another one may come, or go, while these are added up
+                self._parts_bytes = sum(part.bytes for part in list(self._parts))
+            self._free.most = min(self._most_bytes - self._lent_bytes, self._parts_bytes)
+            for place in self._free.surplus():
+                del self._blocks[place]
 
 
 class ResultMemory:
