@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from tilesmith.tensor.oracle.random_inputs import random_inputs
@@ -31,3 +33,15 @@ def agree_in_parts(original: Program, rewritten: Program) -> None:
         assert np.abs(a).max() > 0
     assert parse(str(rewritten)) == rewritten
     assert rewritten.outputs == original.outputs
+
+
+def same_to_the_last_bit(
+    program: Program, rewrite: Callable[[Program], Program], applies: Callable[[Program], bool]
+) -> Program:
+    """The program rewritten: the same on finite numbers, and with nothing left to rewrite."""
+    rewritten = rewrite(program)
+    inputs = random_inputs(program, 3)
+    for a, b in zip(evaluate(program, inputs), evaluate(rewritten, inputs), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert not applies(rewritten) and rewrite(rewritten) == rewritten
+    return rewritten

@@ -25,6 +25,17 @@ def point(**changed: object) -> Program:
     return ops.build_operator("conv_transpose2d", {**sizes, **changed})
 
 
+def assert_right(program: Program, rewrite: str) -> None:
+    """Some kernels of sketches with a rewrite compute what the program says."""
+    task, rng = Task.of(program, HOST, 2), np.random.default_rng(0)
+    found = [sketch for sketch in task.sketches if f"rewrite({rewrite})" in sketch.text]
+    assert found
+    for sketch in found[:3]:
+        values = random_config(task, sketch, rng)
+        assert values is not None
+        assert complaint(task, sketch, values, 1) is None, f"{sketch.title} {values}"
+
+
 @pytest.mark.parametrize("target", ["x86:avx2", "aarch64:neon", "cuda:sm_90a"])
 def test_sketches_leave_terms_out_unless_they_are_strict(target: str) -> None:
     for accuracy in ("default", "strict"):
@@ -50,13 +61,7 @@ def test_what_sees_one_place_is_a_product_of_matrices() -> None:
     ids=str,
 )  # fmt: skip
 def test_kernels_are_right(changed: dict[str, object]) -> None:
-    task, rng = Task.of(reaching(**changed), HOST, 2), np.random.default_rng(0)
-    found = [sketch for sketch in task.sketches if "rewrite(trim_reductions)" in sketch.text]
-    assert found
-    for sketch in found[:3]:
-        values = random_config(task, sketch, rng)
-        assert values is not None
-        assert complaint(task, sketch, values, 1) is None, f"{sketch.title} {values}"
+    assert_right(reaching(**changed), "trim_reductions")
 
 
 @pytest.mark.parametrize("target", ["x86:avx2", "aarch64:neon", "cuda:sm_90a"])
@@ -69,10 +74,4 @@ def test_a_point_under_a_window_is_a_product_unless_it_is_strict(target: str) ->
 
 @pytest.mark.parametrize("changed", [{}, {"kernel": (5, 2)}, {"padding": 1}, {"n": 9}, {"dtype": "bf16"}], ids=str)
 def test_products_of_points_are_right(changed: dict[str, object]) -> None:
-    task, rng = Task.of(point(**changed), HOST, 2), np.random.default_rng(0)
-    found = [sketch for sketch in task.sketches if "rewrite(pin_reductions)" in sketch.text]
-    assert found
-    for sketch in found[:3]:
-        values = random_config(task, sketch, rng)
-        assert values is not None
-        assert complaint(task, sketch, values, 1) is None, f"{sketch.title} {values}"
+    assert_right(point(**changed), "pin_reductions")
