@@ -34,6 +34,12 @@ class Made(Tensor):
 
     operation: Operation | None = field(default=None, compare=False, repr=False)
 
+    @property
+    def is_constant(self) -> bool:
+        """Says whether it is an input that is known when the program is compiled."""
+        made = None if self.operation is None else self.operation.definition
+        return isinstance(made, Input) and made.constant
+
 
 def fresh_name() -> str:
     """A name that no person can write, until `program` or `compute` chooses one."""

@@ -9,11 +9,12 @@ end.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from math import prod
 
 from ...tensor.build import ReduceAxis, compute, literal, reduce_axis, select, sum
+from ...tensor.collect import Made
 from ...tensor.expr import Expr
 from ...tensor.indices.affine import simplify
 from ...tensor.ops.window import OFFSETS, Window, all_of
@@ -34,7 +35,9 @@ def has_phases(window: Window) -> bool:
 def transposed_by_phases(x: Tensor, weights: Tensor, window: Window, counts: Sequence[int], groups: int) -> Tensor:
     """Computes what `tensor.ops.conv.transposed` does, of images with channels first; `has_phases` has to hold."""
     steps = window.stride
-    found = {phase: _phase(x, weights, window, counts, groups, phase) for phase in product(*map(range, steps))}
+    weight = _weights_of(weights, len(steps))
+    outer = weights.shape[1]
+    found = {phase: _phase(x, weight, outer, window, counts, groups, phase) for phase in product(*map(range, steps))}
     some = next(one for one in found.values() if one is not None)
 
     def element(n: Expr, o: Expr, *positions: Expr) -> Expr:
@@ -48,17 +51,28 @@ def transposed_by_phases(x: Tensor, weights: Tensor, window: Window, counts: Seq
     return compute((*some.shape[:2], *counts), element, name="phases")
 
 
+def _weights_of(weights: Tensor, rank: int) -> Callable[..., Expr]:
+    """Returns what gives the weight of two channels at an element of the window. Elements lie side by side, and a phase needs
+    some of them: all phases read what is turned for them once. Of a constant each packs what it needs anyway."""
+    if isinstance(weights, Made) and weights.is_constant:
+        return lambda source, target, *at: weights[(source, target, *at)]
+    shape = (*weights.shape[2:], *weights.shape[:2])
+    turned = compute(shape, lambda *at: weights[(*at[rank:], *at[:rank])], name="elements_first")
+    return lambda source, target, *at: turned[(*at, source, target)]
+
+
 def _phase(
-    x: Tensor, weights: Tensor, window: Window, counts: Sequence[int], groups: int, phase: Phase
+    x: Tensor, weight: Callable[..., Expr], outer: int, window: Window, counts: Sequence[int], groups: int, phase: Phase
 ) -> Tensor | None:
-    """The convolution at positions of one phase; None where no element of the window meets one of the image."""
+    """The convolution at positions of one phase; None where no element of the window meets one of the image. `weight`: of two
+    channels at an element of the window; `outer`: channels of a group's results."""
     rank, steps = len(phase), window.stride
     first = [(f + p) % s for f, p, s in zip(phase, window.padding, steps, strict=True)]
     terms = [len(range(a, k, s)) for a, k, s in zip(first, window.kernel, steps, strict=True)]
     if 0 in terms:
         return None
     ahead = [(f + p) // s for f, p, s in zip(phase, window.padding, steps, strict=True)]
-    inner, outer = x.shape[1] // groups, weights.shape[1]
+    inner = x.shape[1] // groups
     many = [-(-count // s) for count, s in zip(counts, steps, strict=True)]
     channel = reduce_axis(inner, "c")
     offsets: list[ReduceAxis] = [reduce_axis(t, name) for t, name in zip(terms, OFFSETS, strict=False)]
@@ -77,6 +91,6 @@ def _phase(
             wanted.append(place)
         value: Expr = x[(n, source, *wanted)]
         value = select(all_of(guards), value, 0) if guards else value
-        return sum(wide(value) * wide(weights[(source, target, *at)]), [channel, *offsets])
+        return sum(wide(value) * wide(weight(source, target, *at)), [channel, *offsets])
 
     return compute((x.shape[0], outer * groups, *many), element, name="y")

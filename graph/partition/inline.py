@@ -6,6 +6,7 @@ from collections.abc import Set as AbstractSet
 
 from ...schedules.access import is_anchor, moves_data_only, reads_of
 from ...schedules.inlining import Inlining
+from ...schedules.prepared import constant_tensors
 from ...schedules.rules.cpu.window import shifting_axes, slides
 from ...schedules.rules.inline import grows, inlines_free
 from ...schedules.rules.row_groups import row_group
@@ -27,6 +28,7 @@ def inlined(program: Program, kept: frozenset[str], summed: AbstractSet[str]) ->
         if (
             _stays(program, stage, readers)
             or _stays_before_windows(stage, readers)
+            or _stays_before_steps(program, stage, readers)
             or _meets_itself(stage, readers)
             or _ends_rows(program, stage, readers, summed)
             or not inlines_free(stage, readers)
@@ -54,6 +56,20 @@ def _stays_before_windows(stage: Stage, readers: list[Stage]) -> bool:
         is_window(reader) and any(read.tensor == stage.name and slides(reader, read) for read in reader.reads())
         for reader in readers
     )
+
+
+def _stays_before_steps(program: Program, stage: Stage, readers: list[Stage]) -> bool:
+    """Says whether several products would each go through all of a tensor, in steps, for some of the elements of each line of
+    memory. Weights of a transposed convolution, phase by phase: 512 to 256 channels, four by four elements, in two threads of a
+    Zen 4: 1.2 ms for each of four phases, and 0.54 with 0.35 for the turn of all."""
+    reads = stage.reads()
+    if len(readers) < 2 or len(reads) != 1 or not reads[0].indices or not moves_data_only(stage):
+        return False
+    innermost = [n for n, axis in enumerate(stage.axes[:-1]) if axis.var == reads[0].indices[-1]]
+    if not innermost or reads[0].tensor in constant_tensors(program):
+        return False
+    places = [(reader, read.indices[innermost[0]]) for reader in readers for read in reads_of(reader, stage.name)]
+    return all(is_anchor(reader) and all(abs(step) > 1 for _, step in affine(at).terms) for reader, at in places)
 
 
 def _meets_itself(stage: Stage, readers: list[Stage]) -> bool:

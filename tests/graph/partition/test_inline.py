@@ -1,0 +1,54 @@
+"""What only moves data is written into its readers, but for what several of them would each look for in all of memory."""
+
+from __future__ import annotations
+
+import pytest
+
+import tilesmith as ts
+from tilesmith.graph.functions.convolution import transposed_convolution
+from tilesmith.graph.partition.partition import partition
+from tilesmith.tensor.build import compute
+from tilesmith.tensor.oracle.random_inputs import random_inputs
+from tilesmith.tensor.oracle.reference import evaluate
+from tilesmith.tensor.program import Program
+
+
+def kernels_of(program: Program) -> int:
+    """How many kernels a program is cut into."""
+    return len(partition(program).kernels)
+
+
+def transposed(stride: int, kernel: int, constant: bool, groups: int = 1) -> Program:
+    """A transposed convolution, whose phases read its weights in steps."""
+    make = ts.constant if constant else ts.placeholder
+    x, w = ts.placeholder((2, 8, 5, 5), name="u"), make((8, 6, kernel, kernel), name="w")
+    made = transposed_convolution(x, w, None, stride, 1, 1, groups, 0)
+    return ts.program([made], inputs=[x, w])
+
+
+@pytest.mark.parametrize(("stride", "kernel"), [(2, 4), (2, 2), (3, 4)])
+def test_weights_that_all_phases_read_are_turned_once(stride: int, kernel: int) -> None:
+    assert kernels_of(transposed(stride, kernel, constant=True)) == stride**2 + 1
+    assert kernels_of(transposed(stride, kernel, constant=False)) == stride**2 + 2
+
+
+def test_one_convolution_turns_its_weights_by_itself() -> None:
+    assert kernels_of(transposed(1, 3, constant=False)) == 1
+
+
+def test_what_several_products_read_without_steps_is_no_kernel() -> None:
+    x, w = ts.placeholder((9, 16), name="u"), ts.placeholder((12, 16), name="w")
+    turned = compute((16, 12), lambda k, n: w[n, k])
+    k = [ts.reduce_axis(16, name) for name in "kl"]
+    first = compute((9, 12), lambda i, j: ts.sum(x[i, k[0]] * turned[k[0], j], k[0]))
+    second = compute((9, 12), lambda i, j: ts.sum(x[8 - i, k[1]] * turned[k[1], 11 - j], k[1]))
+    assert kernels_of(ts.program([first, second], inputs=[x, w])) == 2
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_phases_are_right(groups: int) -> None:
+    program = transposed(2, 4, constant=False, groups=groups)
+    kernel = ts.compile(program, threads=2)
+    inputs = random_inputs(program, 5)
+    (found,), (wanted,) = (kernel(*inputs),), evaluate(program, inputs)
+    assert abs(found - wanted).max() <= 1e-4
