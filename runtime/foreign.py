@@ -82,6 +82,11 @@ def torch_here() -> Any:
     return torch if hasattr(getattr(torch, "nn", None), "Parameter") else None
 
 
+def plain_tensors(torch: Any) -> tuple[type, ...]:
+    """Returns the classes of torch's tensors that are memory and nothing else."""
+    return torch.Tensor, torch.nn.Parameter
+
+
 def torch_name(name: str) -> str:
     """Returns torch's name of a dtype of programs."""
     return _TORCH.get(name) or str(NUMPY[name])
@@ -91,7 +96,7 @@ def of_torch(value: Any) -> tuple[Array, bool] | None:
     """A tensor of torch in host memory, as `taken` gives it, in a fifth of the time. None for anything else, and for what torch
     refuses to give: DLPack finds out why."""
     torch = torch_here()
-    if torch is None or type(value) not in (torch.Tensor, torch.nn.Parameter):
+    if torch is None or type(value) not in plain_tensors(torch):
         return None
     bfloat16 = value.dtype is torch.bfloat16
     try:

@@ -6,13 +6,11 @@ As arrays of NumPy, which the long way makes of them, they take 3 to 5 us each; 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
-from ..common.elements import NUMPY
 from .arguments import INPUT, Argument, shared_output
 from .devices.base import LoadedKernel
-from .foreign import torch_here, torch_name
+from .foreign import plain_tensors, torch_here, torch_name
 from .ranges.torch_profiler import is_profiling
 
 _Wanted = tuple[Any, tuple[int, ...], int]  # torch's dtype, None where it has none; the shape; the bytes of an element
@@ -29,7 +27,7 @@ class TensorCall:
     def __init__(self, loaded: LoadedKernel, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> None:
         self._loaded = loaded
         self._arguments = (*inputs, *outputs)
-        self._sizes = [prod(one.spec.shape) * NUMPY[one.spec.dtype].itemsize for one in self._arguments]
+        self._sizes = [one.spec.elements * one.dtype.itemsize for one in self._arguments]
         self._numbers = [INPUT] * len(inputs) + list(range(len(outputs)))
         self._torch: Any = None
         self._kinds: tuple[type, ...] = ()
@@ -79,9 +77,9 @@ class TensorCall:
         if torch is None:
             return False
         self._wanted = [
-            (getattr(torch, torch_name(spec.dtype), None), spec.shape, NUMPY[spec.dtype].itemsize)
-            for spec in (one.spec for one in self._arguments)
+            (getattr(torch, torch_name(one.spec.dtype), None), one.spec.shape, one.dtype.itemsize)
+            for one in self._arguments
         ]
-        self._kinds = torch.Tensor, torch.nn.Parameter
+        self._kinds = plain_tensors(torch)
         self._torch = torch
         return True

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from ..common.errors import ProgramError
-from .expr import Const, Expr, Op, Read, rewrite
+from .expr import Const, Expr, Op, Read, rewrite, substitute
 from .indices.affine import simplify
 from .printing import print_stage
 from .program import Axis, Program, Stage
@@ -46,6 +46,13 @@ def simplified(stage: Stage) -> Stage:
     """The stage with every expression simplified within the bounds of its axes."""
     bounds = axis_ranges(stage)
     return map_stage(stage, lambda expr: simplify(expr, bounds))
+
+
+def reduced_over(stage: Stage, axes: Iterable[Axis], values: dict[str, Expr]) -> Stage:
+    """The stage with values in place of axes of its reduction, which runs over `axes` then. One term is a result by itself."""
+    kept = tuple(axes)
+    placed = map_stage(stage, lambda body: substitute(body, values))
+    return simplified(replace(placed, reduction=kept, combiner=stage.combiner if kept else None))
 
 
 def axis_ranges(stage: Stage) -> dict[str, tuple[int, int]]:

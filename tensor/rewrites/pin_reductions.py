@@ -10,14 +10,12 @@ trim_reductions.py, a term that is a product with a guarded zero is none, whatev
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import permutations
 
-from ..expr import substitute
 from ..indices.affine import interval_of_form
 from ..indices.forms import Affine, to_expr
 from ..program import Axis, Program, Stage
-from ..stage_edits import axis_ranges, map_stage, simplified
+from ..stage_edits import axis_ranges, reduced_over
 from .trim_reductions import bounds_of_reduction
 
 Pinned = tuple[Axis, Affine]  # an axis of a reduction, and the only place of it that has a term
@@ -35,16 +33,10 @@ def can_pin_reductions(program: Program) -> bool:
 
 def _pinned(stage: Stage) -> Stage:
     while (found := _one_term(stage)) is not None:
-        stage = _at(stage, *found)
+        pinned, place = found
+        kept = [axis for axis in stage.reduction if axis != pinned]
+        stage = reduced_over(stage, kept, {pinned.name: to_expr(place)})
     return stage
-
-
-def _at(stage: Stage, axis: Axis, place: Affine) -> Stage:
-    """The stage with a place in place of a reduction's axis."""
-    kept = tuple(other for other in stage.reduction if other != axis)
-    combiner = stage.combiner if kept else None  # one term is a result by itself
-    placed = map_stage(stage, lambda body: substitute(body, {axis.name: to_expr(place)}))
-    return simplified(replace(placed, reduction=kept, combiner=combiner))
 
 
 def _one_term(stage: Stage) -> Pinned | None:

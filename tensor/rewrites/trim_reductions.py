@@ -13,16 +13,15 @@ of an attention with fewer queries than keys are.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from math import prod
 
 from ..dtype import i64
-from ..expr import Cast, Const, Expr, Op, Read, Var, substitute
+from ..expr import Cast, Const, Expr, Op, Read, Var
 from ..identity import identity
 from ..indices.affine import interval_of_form, simplify
 from ..indices.bounds import Bound, bounds_of
 from ..program import Axis, Program, Stage, Tensor
-from ..stage_edits import axis_ranges, free_name, map_reads, map_stage, simplified
+from ..stage_edits import axis_ranges, free_name, map_reads, map_stage, reduced_over
 
 Places = Mapping[str, tuple[int, int]]  # axis -> its first place that is needed, and the one after the last
 
@@ -67,9 +66,7 @@ def _trimmed(stage: Stage, needed: Places) -> Stage:
             values[axis.name] = Const(begin, i64) if end - begin == 1 else axis.var + begin
         if axis.name not in needed or end - begin > 1:
             kept.append(Axis(axis.name, end - begin))
-    combiner = stage.combiner if kept else None  # one term is a result by itself
-    new = replace(map_stage(stage, lambda body: substitute(body, values)), reduction=tuple(kept), combiner=combiner)
-    return simplified(new) if values else stage
+    return reduced_over(stage, kept, values) if values else stage
 
 
 def _cut_constants(

@@ -81,7 +81,7 @@ class ResultPool:
 
     def lend(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """An uninitialised array; its memory comes back as soon as nothing holds it."""
-        size = prod(shape) * dtype.itemsize
+        size = _bytes(shape, dtype)
         if self._returned:
             self._settle()
         with self._guard:
@@ -132,7 +132,7 @@ class ResultMemory:
         self._torch = torch_module()
         self._pool = pool
         self._makers = [self._maker(shape, dtype) for shape, dtype in results]
-        sizes = [prod(shape) * dtype.itemsize for shape, dtype in results]
+        sizes = [_bytes(*one) for one in results]
         self.bytes: int = sum(size for size in sizes if size >= _LARGE)
         pool.serve(self)
 
@@ -143,7 +143,7 @@ class ResultMemory:
     def _maker(self, shape: tuple[int, ...], dtype: Any) -> Callable[[], Any]:
         """Returns what makes one of them, in the least time."""
         torch, lend = self._torch, self._pool.lend
-        if prod(shape) * dtype.itemsize < _LARGE:
+        if _bytes(shape, dtype) < _LARGE:
             strides = torch.empty(shape, device="meta").stride()
             return partial(torch.empty_strided, shape, strides, dtype=dtype)  # `empty` takes twice as long
         seen = torch.int16 if dtype is torch.bfloat16 else dtype  # NumPy knows no bfloat16
@@ -151,6 +151,11 @@ class ResultMemory:
         if dtype is seen:
             return lambda: torch.from_numpy(lend(shape, host))
         return lambda: torch.from_numpy(lend(shape, host)).view(dtype)
+
+
+def _bytes(shape: tuple[int, ...], dtype: Any) -> int:
+    """Counts those of an array; a dtype of NumPy or of torch."""
+    return prod(shape) * int(dtype.itemsize)
 
 
 POOL = ResultPool()  # of all parts of all graphs

@@ -217,14 +217,12 @@ class CpuKernel:
 
     def run(self, arrays: Sequence[Array], stream: int = 0, entry: Any = None) -> None:
         """See LoadedKernel. `entry`: of other code with the same arguments and memory (observed.py)."""
-        frame = self._filled(map(address, arrays))
-        (entry or self.entry)(frame.pointer, self.prepared, frame.workspace)
-        self.release(frame)
+        self.run_at([address(array) for array in arrays], entry=entry)
 
-    def run_at(self, addresses: Sequence[int], stream: int = 0) -> None:
-        """See LoadedKernel."""
+    def run_at(self, addresses: Sequence[int], stream: int = 0, entry: Any = None) -> None:
+        """See LoadedKernel. `entry`: as `run` has it."""
         frame = self._filled(addresses)
-        self.entry(frame.pointer, self.prepared, frame.workspace)
+        (entry or self.entry)(frame.pointer, self.prepared, frame.workspace)
         self.release(frame)
 
     def run_if_right(self, *objects: object) -> bool:

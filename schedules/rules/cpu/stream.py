@@ -110,8 +110,8 @@ def _streamed(
         if root:
             s.reorder(*others, *rest, pieces[0], *members, *pieces[1:])
         else:
-            outer, others = _side_by_side(s, stage, loops, others, inside)
-            s.reorder(*outer, *rest, pieces[0], *others, *members, *pieces[1:])
+            around, others = _side_by_side(s, stage, loops, others, inside)
+            s.reorder(*around, *rest, pieces[0], *others, *members, *pieces[1:])
             s.unroll(*others)
         outer = others
     elif root and len(others) == 0 and not rows:
