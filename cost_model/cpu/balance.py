@@ -43,10 +43,11 @@ def largest_share(root: StageLevels, chunk: Value) -> Value:
 
 
 def pieces_written(root: StageLevels, threads: int) -> Value:
-    """Pieces of memory into which the loops that divide a nest among threads cut what it writes."""
+    """Pieces of memory into which the loops that divide a nest among threads cut what it writes. The trips that a thread has of
+    such a loop follow each other."""
     total: Value = 0.0
     for level, divides in _dividing(root, threads):
-        cuts = np.where(divides, root.trips[level], 0.0)
+        cuts = np.where(divides, np.minimum(root.trips[level], float(threads)), 0.0)
         for access in root.writes:
             if access.spans and not access.dense:
                 total = np.maximum(total, cuts * access.runs(access.extents(root.sizes[level]))[1])

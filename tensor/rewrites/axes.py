@@ -65,7 +65,7 @@ def merge_axes(program: Program, stage: str, axes: Sequence[str]) -> Program:
             kept = tuple(_merged_names(own, names, whole.name) for own in new.fold.tensor_axes)
             new = replace(new, fold=replace(new.fold, tensor_axes=kept))
     stages = tuple(new if s is old else s for s in program.stages)
-    return _flatten_inputs(_reshaped(program, stages, shapes, len(merged)), whole.name)
+    return _flatten_inputs(join_dimensions(program, stages, shapes, len(merged)), whole.name)
 
 
 def _place_of(stage: Stage, merged: tuple[Axis, ...]) -> int:
@@ -90,7 +90,7 @@ def _merged_names(own: tuple[str, ...], names: list[str], whole: str) -> tuple[s
     return tuple(whole if name == names[0] else name for name in own if name not in names[1:])
 
 
-def _reshaped(program: Program, stages: tuple[Stage, ...], places: Mapping[str, int], count: int) -> Program:
+def join_dimensions(program: Program, stages: tuple[Stage, ...], places: Mapping[str, int], count: int) -> Program:
     """The program with `count` dimensions of some tensors joined into one, starting at `places`."""
 
     def tensor_of(tensor: Tensor) -> Tensor:
@@ -126,7 +126,7 @@ def _flatten_inputs(program: Program, axis: str) -> Program:
     for tensor in declared:
         for dimension in range(len(tensor.shape) - 1):
             if _is_plainer(program, tensor, dimension, axis):
-                return _flatten_inputs(_reshaped(program, program.stages, {tensor.name: dimension}, 2), axis)
+                return _flatten_inputs(join_dimensions(program, program.stages, {tensor.name: dimension}, 2), axis)
     return program
 
 

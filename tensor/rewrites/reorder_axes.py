@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from ..expr import Read
 from ..program import Axis, Program, Stage, Tensor
 from ..stage_edits import find_stage, free_name, map_reads, map_stage, refuse, with_stages
+from .axes import join_dimensions
 
 
 def reorder_axes(program: Program, stage: str, axes: Sequence[str]) -> Program:
@@ -47,12 +49,16 @@ def reorder_axes(program: Program, stage: str, axes: Sequence[str]) -> Program:
     return program.replacing(tuple(stages))
 
 
-def reorder_reads(program: Program, stage: str, tensor: str, dimensions: Sequence[int]) -> Program:
+def reorder_reads(program: Program, stage: str, tensor: str, dimensions: Sequence[int], merge: bool = False) -> Program:
     """A stage reads a tensor from a copy, the new stage TENSOR_reordered, whose dimensions stand in another order.
 
     y = x[c, h]   ->   x_reordered[h, c] = x[c, h];  y = x_reordered[h, c]        dimensions = [1, 0]
 
-    Errors: ProgramError where the stage does not read the tensor, or `dimensions` are not its dimensions, each once.
+    `merge`, of an input: dimensions that follow each other in both orders become one, for all who read it. Then the copy is the
+    transpose of a matrix, however few points its last dimension has: filters of 3 x 3 are rows of 9.
+
+    Errors: ProgramError where the stage does not read the tensor, `dimensions` are not its dimensions, each once, or one is to
+    be merged that a stage makes.
     """
     old = find_stage(program, stage)
     shape = program.tensors[tensor].shape if tensor in program.tensors else ()
@@ -61,7 +67,15 @@ def reorder_reads(program: Program, stage: str, tensor: str, dimensions: Sequenc
             old, f"{tensor!r} cannot be read in this order", expected=f"a tensor that is read, its {len(shape)} dimensions",
             found=", ".join(map(str, dimensions)),
         )  # fmt: skip
+    if merge and tensor in program.producers:
+        raise refuse(
+            old, f"dimensions of {tensor!r} cannot be merged", expected="an input", found="a tensor of a stage"
+        )
+    if merge:
+        program, dimensions = _followers_merged(program, tensor, dimensions)
+        old = find_stage(program, stage)
     source = program.tensors[tensor]
+    shape = source.shape
     made = Tensor(free_name(program, f"{tensor}_reordered"), source.dtype, tuple(shape[n] for n in dimensions))
     axes = tuple(Axis(f"d{n}", shape[n]) for n in dimensions)
     by_dimension = sorted(axes, key=lambda axis: int(axis.name[1:]))
@@ -74,3 +88,13 @@ def reorder_reads(program: Program, stage: str, tensor: str, dimensions: Sequenc
 
     changed = map_stage(old, lambda e: map_reads(e, moved))
     return with_stages(program, {old.name: (copied, changed)})
+
+
+def _followers_merged(program: Program, tensor: str, dimensions: Sequence[int]) -> tuple[Program, list[int]]:
+    """Joins the dimensions of an input that follow each other in `dimensions`, too; gives the order of what is left."""
+    order = list(dimensions)
+    for first in reversed(range(len(order) - 1)):
+        if any(a == first and b == first + 1 for a, b in pairwise(order)):
+            program = join_dimensions(program, program.stages, {tensor: first}, 2)
+            order = [n - (n > first) for n in order if n != first + 1]
+    return program, order

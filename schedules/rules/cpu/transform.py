@@ -25,6 +25,7 @@ from ...prepared import constant_tensors
 from ...schedule import LoopHandle, Schedule, StageHandle
 from ..rule import Decided, Rule, nests_of_their_own
 from .dots import WordsAsked, multiplies_halves_alone
+from .transpose import NARROWEST
 from .window import window_of
 
 TILES = (4, 2)  # outputs in each direction of a tile of a fast convolution
@@ -190,7 +191,9 @@ def _turn_one(s: Schedule) -> bool:
             if place is None:
                 continue
             rest = [n for n in range(len(read.indices)) if n != place]
-            s.rewrite("reorder_reads", stage=stage.name, tensor=read.tensor, dimensions=[*rest, place])
+            # Rows of so few points are no squares to turn; all that lies behind each other may be.
+            narrow = {"merge": True} if program.tensors[read.tensor].shape[-1] < NARROWEST else {}
+            s.rewrite("reorder_reads", stage=stage.name, tensor=read.tensor, dimensions=[*rest, place], **narrow)
             return True
     return False
 

@@ -71,7 +71,7 @@ def test_a_last_block_with_little_to_do_leaves_a_thread_idle() -> None:
 
 
 def test_pieces_of_rows_count_where_threads_divide_them() -> None:
-    """Half of each row for each of two threads is a piece a row and thread; blocks of rows are one piece each."""
+    """Half of each row for each of two threads is a piece a row and thread, however many blocks; rows are one."""
     body = program(TEXT.format(rows=64, columns=100))
 
     def pieces(rows: int, columns: int, threads: int = 2) -> float:
@@ -81,7 +81,8 @@ def test_pieces_of_rows_count_where_threads_divide_them() -> None:
 
     assert pieces(rows=50, columns=64) == 2  # whole rows
     assert pieces(rows=100, columns=32) == 200  # halves of rows
-    assert pieces(rows=25, columns=32) == 4  # each thread has both halves of its rows
+    assert pieces(rows=100, columns=16) == 200  # each thread's blocks follow each other
+    assert pieces(rows=25, columns=32) == 2  # each thread has both halves of its rows
     assert pieces(rows=100, columns=32, threads=1) == 0
 
 

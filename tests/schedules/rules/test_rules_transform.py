@@ -9,6 +9,7 @@ from helpers.lowering.derived import assert_runs, body_of, some_configs
 from tilesmith.codegen.emit.cpu.module import emit
 from tilesmith.codegen.pipeline import loop_ir
 from tilesmith.schedules.auto import derive
+from tilesmith.schedules.loops import Scope
 from tilesmith.schedules.prepared import prepared_stages
 from tilesmith.schedules.rules.cpu.transform import kept_transforms, transform_of
 from tilesmith.schedules.space import config
@@ -20,8 +21,8 @@ from tilesmith.tensor.text.parse import parse
 AVX512 = parse_target("x86:avx512")
 
 
-def convolution(layout: str, n: int = 1, stride: int = 1) -> Program:
-    return ops.conv2d(n, 17, 6, 5, 18, padding=1, layout=layout, constants=("W",), stride=stride)
+def convolution(layout: str, n: int = 1, stride: int = 1, constants: tuple[str, ...] = ("W",)) -> Program:
+    return ops.conv2d(n, 17, 6, 5, 18, padding=1, layout=layout, constants=constants, stride=stride)
 
 
 @pytest.mark.parametrize(
@@ -34,6 +35,28 @@ def test_fast_convolutions_run(layout: str, n: int, stride: int) -> None:
     for number, sketch in enumerate(fast[:: len(fast) // 2]):
         for values in some_configs(program, sketch, 1):
             assert_runs(program, sketch.apply(program, HOST, values), number)
+
+
+@pytest.mark.parametrize("axis", ["o", "c"])  # the output's, and that of the gradient of the data
+def test_filters_that_are_inputs_are_turned_by_squares(axis: str) -> None:
+    """Along the last dimension there are three points alone, but nine, or all but the outermost, follow each other."""
+    turned = {"o": "w[o, c, r, s]", "c": "w[c, o, 2 - r, 2 - s]"}[axis]
+    shape = {"o": (18, 17), "c": (17, 18)}[axis]
+    program = body_of(
+        parse(f"""\
+input x: f32[7, 8, 17]
+input w: f32[{shape[0]}, {shape[1]}, 3, 3]
+y[p: 5, q: 6, o: 18] = sum[c: 17, r: 3, s: 3](x[p + r, q + s, c] * {turned})
+return y""")
+    )
+    fast = [s for s in derive(program) if "winograd" in s.text]
+    assert fast
+    for number, sketch in enumerate(fast[:: max(len(fast) // 2, 1)]):
+        (values,) = some_configs(program, sketch, 1)
+        tree = sketch.apply(program, HOST, values)
+        squares = [s for s in tree.stages if s.copies == "x1" and s.scope is Scope.REGISTER]
+        assert squares, sketch.text
+        assert_runs(program, tree, number)
 
 
 def test_sums_of_narrow_numbers_are_done_as_they_stand() -> None:

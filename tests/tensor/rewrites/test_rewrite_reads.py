@@ -74,6 +74,31 @@ def test_a_stage_reads_from_a_reordered_copy() -> None:
 
 
 @pytest.mark.parametrize(
+    ("dimensions", "given", "copied"),
+    [
+        ([1, 2, 3, 0], (4, 27), (27, 4)),
+        ([0, 2, 3, 1], (4, 3, 9), (4, 9, 3)),
+        ([3, 2, 1, 0], (4, 3, 3, 3), (3, 3, 3, 4)),
+    ],
+)
+def test_dimensions_that_follow_each_other_become_one(
+    dimensions: list[int], given: tuple[int, ...], copied: tuple[int, ...]
+) -> None:
+    """The input is the same memory, for another stage that reads it too."""
+    lines = str(ops.conv2d(2, 3, 7, 6, 4, padding=1)).splitlines()
+    also = "most[o: 4] = max[c: 3, r: 3, s: 3](W[o, c, r, s])"
+    program = parse("\n".join([*lines[:-1], also, lines[-1].replace("return ", "return most, ")]))
+    reordered = reorder_reads(program, "y", "W", dimensions, merge=True)
+    flat = {i.tensor.name: i.tensor for i in reordered.inputs}["W"]
+    assert (flat.shape, reordered.tensors["W_reordered"].shape) == (given, copied)
+    data, filters = random_inputs(program, 11)
+    merged = evaluate(reordered, [data, filters.reshape(given)])
+    for a, b in zip(evaluate(program, [data, filters]), merged, strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-11, atol=1e-11)
+    assert parse(str(reordered)) == reordered
+
+
+@pytest.mark.parametrize(
     ("wrong", "message"),
     [
         (lambda: pad_reads(ops.matmul(2, 3, 4), "C", "A"), "is not read under one guard"),
@@ -84,6 +109,16 @@ def test_a_stage_reads_from_a_reordered_copy() -> None:
         (lambda: reorder_axes(ops.matmul(2, 3, 4), "C", ["i"]), "cannot be put in this order"),
         (lambda: reorder_reads(ops.matmul(2, 3, 4), "C", "A", [0, 0]), "cannot be read in this order"),
         (lambda: reorder_reads(ops.matmul(2, 3, 4), "C", "C", [0, 1]), "cannot be read in this order"),
+        (
+            lambda: reorder_reads(
+                parse("input x: f32[4, 4]\na[i: 4, j: 4] = x[i, j] + 1\ny[j: 4, i: 4] = a[i, j]\nreturn y"),
+                "y",
+                "a",
+                [1, 0],
+                merge=True,
+            ),
+            "cannot be merged",
+        ),
     ],
 )
 def test_refusals(wrong: Callable[[], Program], message: str) -> None:
