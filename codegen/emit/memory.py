@@ -8,6 +8,7 @@ What has been loaded is remembered until the buffer is written.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from ...schedules.access import STRIDED_AT_MOST
 from ...tensor.dtype import DType, bf16, boolean
@@ -15,7 +16,7 @@ from ..ir.loop_ir import Buffer
 from ..math.body import shuffle_mask
 from .index import Index, IndexArithmetic
 from .known_lanes import store_first
-from .stretch import picked
+from .stretch import picked, picked_where
 from .strided import ALONE, Near, parts_of
 from .text import FunctionText
 from .types import FALSE, TRUE, Value, memory_literal, memory_type, suffix, value_type, vector
@@ -177,9 +178,16 @@ class Memory:
 
     def _near(self, place: BufferPointer, index: Index, condition: Value | None) -> str:
         """Elements that lie near one another, each lane's at a place that is known now, as those of x[j // 2]; "" where they do
-        not, or it is not known which lanes count."""
+        not."""
         lanes, numbers = self.indices.lanes, self.indices.numbers(index)
         counts = (True,) * lanes if condition is None else self.arithmetic.known.masks.get(condition.text)
+        if numbers is not None and counts is None and condition is not None and condition.lanes:
+            kind, address = (
+                memory_type(place.buffer.dtype, lanes),
+                self.pointer(place, Index(min(numbers), index.terms)),
+            )
+            load = partial(self._masked_load, place, address, kind=kind)
+            return picked_where(self.text, self.arithmetic, load, kind, condition, numbers)
         if numbers is None or counts is None or not any(counts):
             return ""
         places = [number for number, counted in zip(numbers, counts, strict=True) if counted]

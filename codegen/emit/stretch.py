@@ -1,16 +1,21 @@
 """A short stretch of memory, loaded as it lies: two vectors from its first element to its last one, of which lanes are picked.
 
-Nothing beyond the stretch is read, however long it is: the vectors overlap where its length is no power of two.
+Nothing beyond the stretch is read, however long it is: the vectors overlap where its length is no power of two. Where only
+some lanes count, and it is not known which, one masked vector reads what these want.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
+from ...tensor.dtype import boolean
 from ..ir.loop_ir import Buffer
 from ..math.body import shuffle_mask
 from .text import FunctionText
-from .types import memory_type
+from .types import Value, memory_type
+from .values import Arithmetic
+
+PICKING_AT_MOST = 4  # lanes that pick one element: each takes an instruction on masks
 
 
 def picked(
@@ -33,3 +38,30 @@ def picked(
         vectors.append(text.read(load, buffer.name, address, movable=movable))
     mask = shuffle_mask(place if place < whole else whole + place - behind for place in places)
     return text.compute(f"shufflevector {kind} {vectors[0]}, {kind} {vectors[1]}, {mask}", *vectors)
+
+
+def picked_where(
+    text: FunctionText,
+    arithmetic: Arithmetic,
+    load: Callable[[Value], str],
+    kind: str,
+    condition: Value,
+    numbers: Sequence[int],
+) -> str:
+    """The same for lanes for which a condition holds, of which nobody knows yet which those are: one masked vector. `load`: the
+    vector that begins with the first element, where a mask holds; `numbers`: the place of each lane's element. "" where the
+    stretch is longer than a vector, or too many lanes pick one element."""
+    behind = [number - min(numbers) for number in numbers]
+    picking = [[lane for lane, place in enumerate(behind) if place == here] for here in range(condition.lanes)]
+    most = max(map(len, picking))
+    if max(behind) >= condition.lanes or most > PICKING_AT_MOST:
+        return ""
+    wanted: Value | None = None
+    for turn in range(most):
+        sources = shuffle_mask(found[turn] if turn < len(found) else condition.lanes for found in picking)
+        spread = f"shufflevector {condition.typed}, {condition.type} zeroinitializer, {sources}"
+        one = Value(text.compute(spread, condition.text), boolean, condition.lanes)
+        wanted = one if wanted is None else arithmetic.apply("or", [wanted, one], boolean)
+    assert wanted is not None
+    loaded = load(wanted)
+    return text.compute(f"shufflevector {kind} {loaded}, {kind} poison, {shuffle_mask(behind)}", loaded)

@@ -11,7 +11,7 @@ from math import prod
 
 from ...tensor import build
 from ...tensor.build import compute, literal, reduce_axis, select
-from ...tensor.dtype import i64
+from ...tensor.dtype import i32, i64
 from ...tensor.expr import Expr
 from ...tensor.indices.affine import simplify
 from ...tensor.ops.pool import adapted_mean, pooled, pooled_mean, range_of_adapted
@@ -39,17 +39,18 @@ def max_pool_with_places(
         return squeeze(values, 0), squeeze(places, 0)
     window = window_of_pool(x, kernel, stride, padding, dilation, ceil_mode)
     values, offsets = pooled(x, window, "max"), window.axes()
-    nowhere = literal(prod(window.sizes), i64)
+    counted = i32 if prod(window.sizes) < 1 << 31 else i64  # twice the lanes
+    nowhere = literal(prod(window.sizes), counted)
 
     def element(*i: Expr) -> build.Reduction:
         at = window.places(i[2:], offsets)
         value = wide(x[(i[0], i[1], *at)])
         hit = value.equal(wide(values[i])) | ~value.equal(value)  # NaN is greater than all
-        found: Expr = select(hit, _number(at, window.sizes), nowhere)
+        found: Expr = select(hit, _number(at, window.sizes).cast(counted), nowhere)
         guards = window.inside(at)
         return build.min(select(all_of(guards), found, nowhere) if guards else found, offsets)
 
-    return values, compute(values.shape, element, name="places")
+    return values, cast(compute(values.shape, element, name="places"), i64)
 
 
 @function
@@ -64,7 +65,7 @@ def max_pool_gradient(
     window = window_of_pool(x, kernel, stride, padding, dilation, ceil_mode)
 
     def held(i: Sequence[Expr], at: tuple[Expr, ...]) -> Expr:
-        return places[at].equal(_number(i[2:], window.sizes))
+        return places[at].equal(_number(i[2:], window.sizes).cast(i64))
 
     return cast(_given_back(gradient, window, held), x.dtype)
 
@@ -144,4 +145,4 @@ def _number(places: Sequence[Expr], sizes: Sequence[int]) -> Expr:
     total: Expr = places[0]
     for place, size in zip(places[1:], sizes[1:], strict=True):
         total = total * size + place
-    return simplify(total).cast(i64)
+    return simplify(total)

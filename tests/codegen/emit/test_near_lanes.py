@@ -78,6 +78,40 @@ def test_lanes_that_do_not_count_read_nothing(odd: int) -> None:
     assert "gather" not in assembled(loops, HOST, 1, texts=True).texts["llvm"]
 
 
+@pytest.mark.parametrize("dtype", ["f32", "i64", "u8", "bool"])
+@pytest.mark.parametrize("name", ["halves", "halves, one more", "backwards in fours"])
+@pytest.mark.parametrize("at_end", [True, False])
+def test_lanes_that_data_choose_read_no_more_than_they_want(name: str, dtype: str, at_end: bool) -> None:
+    """Both ends of what could be read are no memory: no lane that counts wants them, and lanes that share an element differ."""
+    width, blocks, place = 16, 3, PLACES[name]
+    b, j = names("b j")
+    kind = DTYPES[dtype]
+    count = elements(place, width * blocks)
+    x, w, y = given("x", count - 2, dtype=kind), given("w", width * blocks), result("y", width * blocks, dtype=kind)
+    at = b * width + j
+    other = Const(kind.numpy.type(1).item(), kind)
+    chosen = call("select", read(w, at) < Const(0.5, DTYPES["f32"]), read(x, place(at) - 1), other)
+    loops = program((x, w, y), serial(b, blocks, lanes(j, width, store(y, (at,), chosen))))
+    values, choosing = random(x), random(w)
+    places = np.asarray(place(np.arange(width * blocks)))  # type: ignore[arg-type]
+    choosing[(places == 0) | (places == count - 1)] = 1
+    wanted = np.where(choosing < 0.5, np.pad(values, 1)[places], np.ones(1, values.dtype))
+    np.testing.assert_array_equal(run(loops, [values, choosing], at_end=at_end)[0], wanted)
+    assert "gather" not in assembled(loops, HOST, 1, texts=True).texts["llvm"]
+
+
+def test_elements_that_many_lanes_pick_are_gathered_where_data_choose() -> None:
+    """A mask of each turn would cost more than that."""
+    (j,) = names("j")
+    x, w, y = given("x", 1), given("w", 16), result("y", 16)
+    chosen = call("select", read(w, j) < Const(0.5, DTYPES["f32"]), read(x, j // 8 - 1), Const(7.0, DTYPES["f32"]))
+    loops = program((x, w, y), lanes(j, 16, store(y, (j,), chosen)))
+    values, choosing = random(x), random(w)
+    choosing[:8] = 1
+    np.testing.assert_array_equal(run(loops, [values, choosing])[0], np.where(choosing < 0.5, values, 7))
+    assert "gather" in assembled(loops, HOST, 1, texts=True).texts["llvm"]
+
+
 def chosen_by_data(shift: int) -> tuple[LoopProgram, list[Array]]:
     """Sixteen lanes, of which each takes one of two elements by a third; `shift`: how far behind its own place one lies."""
     b, j = names("b j")
