@@ -30,6 +30,7 @@ def inlined(program: Program, kept: frozenset[str], summed: AbstractSet[str]) ->
             or _stays_before_windows(stage, readers)
             or _stays_before_steps(program, stage, readers)
             or _meets_itself(stage, readers)
+            or _stays_for_finishes(program, stage, readers)
             or _ends_rows(program, stage, readers, summed)
             or not inlines_free(stage, readers)
             or grows(now, stage, readers)
@@ -70,6 +71,29 @@ def _stays_before_steps(program: Program, stage: Stage, readers: list[Stage]) ->
         return False
     places = [(reader, read.indices[innermost[0]]) for reader in readers for read in reads_of(reader, stage.name)]
     return all(is_anchor(reader) and all(abs(step) > 1 for _, step in affine(at).terms) for reader, at in places)
+
+
+def _stays_for_finishes(program: Program, stage: Stage, readers: list[Stage]) -> bool:
+    """Says whether what finishes a product would read several tensors for it, as others do elsewhere: one that is made once is
+    less to read. Gradients of a residual block, put together of the phases of a convolution with strides, in a fast
+    convolution of 64 channels: 12.0 ms, and 6.9 where they are one tensor."""
+    if len(readers) < 2 or len({read.tensor for read in stage.reads() if _is_as_large(stage, read)}) < 3:
+        return False
+    finished = [_finished(program, reader) - {read.tensor for read in stage.reads()} for reader in readers]
+    return any(finished) and not all(finished)
+
+
+def _is_as_large(stage: Stage, read: Read) -> bool:
+    """Says whether a stage reads a tensor that varies along all of its axes."""
+    return {axis.name for axis in stage.axes if axis.extent > 1} <= _axes_of(read)
+
+
+def _finished(program: Program, reader: Stage) -> set[str]:
+    """Returns the sums of products whose results a pointwise stage reads."""
+    if reader.combiner is not None:
+        return set()
+    made = {read.tensor: program.producers.get(read.tensor) for read in reader.reads()}
+    return {tensor for tensor, stage in made.items() if stage is not None and is_anchor(stage)}
 
 
 def _meets_itself(stage: Stage, readers: list[Stage]) -> bool:

@@ -11,6 +11,7 @@ from tilesmith.tensor.build import compute
 from tilesmith.tensor.oracle.random_inputs import random_inputs
 from tilesmith.tensor.oracle.reference import evaluate
 from tilesmith.tensor.program import Program
+from tilesmith.tensor.text.parse import parse
 
 
 def kernels_of(program: Program) -> int:
@@ -52,3 +53,23 @@ def test_phases_are_right(groups: int) -> None:
     inputs = random_inputs(program, 5)
     (found,), (wanted,) = (kernel(*inputs),), evaluate(program, inputs)
     assert abs(found - wanted).max() <= 1e-4
+
+
+@pytest.mark.parametrize(("parts", "elsewhere", "stays"), [(3, True, True), (2, True, False), (3, False, False)])
+def test_what_finishes_a_product_reads_one_tensor_that_others_need_too(
+    parts: int, elsewhere: bool, stays: bool
+) -> None:
+    """Of two parts reading them again costs little, and what nobody else reads is not stored."""
+    given = "\n".join(f"input p{n}: f32[24, 16]" for n in range(parts))
+    also = "sums[i: 24] = sum[j: 16](joined[i, j] * joined[i, j])\n" if elsewhere else ""
+    program = parse(
+        f"input a: f32[24, 32]\ninput b: f32[32, 16]\n{given}\n"
+        f"joined[i: 24, j: 16] = {' + '.join(f'p{n}[i, j]' for n in range(parts))}\n"
+        "product[i: 24, j: 16] = sum[k: 32](a[i, k] * b[k, j])\n"
+        "finished[i: 24, j: 16] = max(product[i, j] + joined[i, j], 0)\n"
+        f"{also}return {'sums, ' if elsewhere else ''}finished"
+    )
+    cut = partition(program)
+    (finishing,) = [kernel for kernel in cut.kernels if any(s.name == "product" for s in kernel.stages)]
+    read = {item.tensor.name for item in finishing.inputs}
+    assert ("joined" in read) == stays, read
