@@ -16,7 +16,7 @@ from ..ir.loop_ir import Buffer
 from ..math.body import shuffle_mask
 from .index import Index, IndexArithmetic
 from .known_lanes import store_first
-from .stretch import picked, picked_where
+from .stretch import mask_from, picked, picked_where
 from .strided import ALONE, Near, parts_of
 from .text import FunctionText
 from .types import FALSE, TRUE, Value, memory_literal, memory_type, suffix, value_type, vector
@@ -182,10 +182,8 @@ class Memory:
         lanes, numbers = self.indices.lanes, self.indices.numbers(index)
         counts = (True,) * lanes if condition is None else self.arithmetic.known.masks.get(condition.text)
         if numbers is not None and counts is None and condition is not None and condition.lanes:
-            kind, address = (
-                memory_type(place.buffer.dtype, lanes),
-                self.pointer(place, Index(min(numbers), index.terms)),
-            )
+            kind = memory_type(place.buffer.dtype, lanes)
+            address, condition = self.by_lanes(self.pointer(place, Index(min(numbers), index.terms)), condition)
             load = partial(self._masked_load, place, address, kind=kind)
             return picked_where(self.text, self.arithmetic, load, kind, condition, numbers)
         if numbers is None or counts is None or not any(counts):
@@ -210,9 +208,7 @@ class Memory:
             return self._whole(place, address, condition, kind)
         address, condition = self.by_lanes(address, condition)
         sources = {here: lane for lane, here in taken.items()}
-        picked = shuffle_mask(sources.get(here, condition.lanes) for here in range(condition.lanes))
-        spread = f"shufflevector {condition.typed}, {condition.type} zeroinitializer, {picked}"
-        mask = Value(self.text.compute(spread, condition.text), boolean, condition.lanes)
+        mask = mask_from(self.text, condition, (sources.get(here, condition.lanes) for here in range(condition.lanes)))
         return self._masked_load(place, address, mask, kind)
 
     def _gather(self, place: BufferPointer, index: Index, condition: Value | None, kind: str) -> str:

@@ -7,6 +7,7 @@ some lanes count, and it is not known which, one masked vector reads what these 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 
 from ...tensor.dtype import boolean
 from ..ir.loop_ir import Buffer
@@ -56,12 +57,14 @@ def picked_where(
     most = max(map(len, picking))
     if max(behind) >= condition.lanes or most > PICKING_AT_MOST:
         return ""
-    wanted: Value | None = None
-    for turn in range(most):
-        sources = shuffle_mask(found[turn] if turn < len(found) else condition.lanes for found in picking)
-        spread = f"shufflevector {condition.typed}, {condition.type} zeroinitializer, {sources}"
-        one = Value(text.compute(spread, condition.text), boolean, condition.lanes)
-        wanted = one if wanted is None else arithmetic.apply("or", [wanted, one], boolean)
-    assert wanted is not None
-    loaded = load(wanted)
+    sources = ([lanes[turn] if turn < len(lanes) else condition.lanes for lanes in picking] for turn in range(most))
+    masks = (mask_from(text, condition, lanes) for lanes in sources)
+    loaded = load(reduce(lambda one, other: arithmetic.apply("or", [one, other], boolean), masks))
     return text.compute(f"shufflevector {kind} {loaded}, {kind} poison, {shuffle_mask(behind)}", loaded)
+
+
+def mask_from(text: FunctionText, condition: Value, sources: Iterable[int]) -> Value:
+    """Returns a mask of which each lane is that of a condition in the lane that `sources` names for it, or off: of
+    `condition.lanes`."""
+    spread = f"shufflevector {condition.typed}, {condition.type} zeroinitializer, {shuffle_mask(sources)}"
+    return Value(text.compute(spread, condition.text), boolean, condition.lanes)

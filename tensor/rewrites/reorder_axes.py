@@ -94,7 +94,7 @@ def _followers_merged(program: Program, tensor: str, dimensions: Sequence[int]) 
     """Joins the dimensions of an input that follow each other in `dimensions`, too; gives the order of what is left."""
     order = list(dimensions)
     for first in reversed(range(len(order) - 1)):
-        if any(a == first and b == first + 1 for a, b in pairwise(order)):
+        if (first, first + 1) in pairwise(order):
             program = join_dimensions(program, program.stages, {tensor: first}, 2)
             order = [n - (n > first) for n in order if n != first + 1]
     return program, order

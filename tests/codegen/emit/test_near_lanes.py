@@ -100,6 +100,21 @@ def test_lanes_that_data_choose_read_no_more_than_they_want(name: str, dtype: st
     assert "gather" not in assembled(loops, HOST, 1, texts=True).texts["llvm"]
 
 
+def test_what_all_lanes_have_in_common_chooses_the_address_of_what_data_choose() -> None:
+    """The rows before and behind the one that is there are far away, where no memory is."""
+    b, j = names("b j")
+    x, w, y = given("x", 8), given("w", 16), result("y", 3, 16)
+    wanted = call("and", b.equal(1), read(w, j) < Const(0.5, DTYPES["f32"]))
+    chosen = call("select", wanted, read(x, (b - 1) * 4096 + j // 2), Const(7.0, DTYPES["f32"]))
+    loops = program((x, w, y), serial(b, 3, lanes(j, 16, store(y, (b, j), chosen))))
+    values, choosing = random(x), random(w)
+    found = run(loops, [values, choosing], at_end=True)[0]
+    np.testing.assert_array_equal(found[1], np.where(choosing < 0.5, np.repeat(values, 2), 7))
+    np.testing.assert_array_equal(found[::2], np.full((2, 16), 7))
+    text = assembled(loops, HOST, 1, texts=True).texts["llvm"]
+    assert "gather" not in text and "ptr @harmless" in text
+
+
 def test_elements_that_many_lanes_pick_are_gathered_where_data_choose() -> None:
     """A mask of each turn would cost more than that."""
     (j,) = names("j")
