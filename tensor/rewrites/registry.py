@@ -21,6 +21,8 @@ from .block_softmax import block_softmax
 from .crossed_words import crossed_words
 from .dot_words import bf16_dots, dot_words, half_words, small_words
 from .factor_sums import factor_sums
+from .fast_windows.winograd import winograd, winograd_integers
+from .fast_windows.winograd_taps import winograd_taps
 from .fold_lanes import fold_lanes
 from .im2col import im2col
 from .normalise import normalise
@@ -36,7 +38,6 @@ from .trim_reductions import trim_reductions
 from .widen_reads import widen_reads
 from .window_rows import window_rows
 from .window_words import window_words
-from .winograd import winograd, winograd_integers
 
 __all__ = [
     "REWRITES",
@@ -73,6 +74,7 @@ __all__ = [
     "window_words",
     "winograd",
     "winograd_integers",
+    "winograd_taps",
 ]
 
 
@@ -115,6 +117,7 @@ REWRITES: dict[str, Registered] = {
     "window_words": Registered(window_words, only_reorders=True),
     "winograd": Registered(winograd, only_reorders=False),  # other products, of sums of the data and of the filter
     "winograd_integers": Registered(winograd_integers, only_reorders=True),  # the same, of which no number is rounded
+    "winograd_taps": Registered(winograd_taps, only_reorders=False),  # as winograd
 }
 
 

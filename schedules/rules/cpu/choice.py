@@ -8,6 +8,10 @@ tiles: a band is transformed, multiplied and transformed back before the next on
 thread and stays in its caches. Each band reads the constant operand of the products again, so the more there are of these the
 fewer bands should there be; how high a band is is left open, and so is how many images it has.
 
+Where all results of a window are one tile (tensor/rewrites/fast_windows/winograd_taps.py), the products are of channels and
+filters, and are summed over images and tiles. They may be done *in blocks* of these: a block of products is transformed back
+while it is near.
+
     loops    bands of images, bands of rows, [data, products], image, row of tiles, column of tiles, vectors, points of a tile
 """
 
@@ -17,10 +21,10 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from ....tensor.exceptional import exceptional_condition
-from ....tensor.expr import Read
+from ....tensor.expr import Read, Var
 from ....tensor.program import Program, Stage
 from ...access import depends, finished, identity_read, plain_dimension
-from ...extents import ceildiv
+from ...extents import Extent, ceildiv
 from ...prepared import constant_tensors
 from ...schedule import LoopHandle, Schedule, StageHandle
 from ..rule import Decided, Rule
@@ -62,42 +66,50 @@ def _apply(s: Schedule, root: str, transform: str, decided: Decided) -> set[str]
     exact = _stand_ins(s.program, s.program.stage(root))
     band = None if feeder is None else _band_of(s.program, transform, feeder, found.written, decided.taken)
     band = band if band is not None and s.variant(f"{root} in bands", [False, True]) else None
+    block = None if feeder is None else _block_of(s.program, transform, feeder, found.written, decided.taken)
+    block = block if block is not None and s.variant(f"{root} in blocks", [False, True]) else None
     stage, names = s.stage(root), [axis.name for axis in s.program.stage(transform).axes]
     loops = dict(zip(names, stage.axes, strict=True))
-    vectors = s.split(loops.pop(found.vector), s.lanes(s.program.stage(transform).tensors[0].dtype))
-    bands, around, inside = _cut(s, root, loops, found.written, band)
-    s.reorder(*bands, *around, vectors[0], *inside.values(), vectors[1])
+    lanes = s.lanes(s.program.stage(transform).tensors[0].dtype)
+    columns = loops.pop(found.vector)
+    wide = [] if block is None else [tiles_of_blocks(s, f"{root}.column_blocks", columns.extent, lanes, lanes)]
+    *across, vectors, vector = s.split(columns, *wide, lanes)
+    cut = set() if band is None else {band.rows, *(loops.keys() - found.written.keys())}
+    cut = cut if block is None else {block.rows}
+    bands, around, inside = _cut(s, root, loops, found.written, cut)
+    bands += across
+    s.reorder(*bands, *around, vectors, *inside.values(), vector)
     s.unroll(*inside.values())
-    s.vectorize(vectors[1])
+    s.vectorize(vector)
     s.parallel(*(bands or around))
     for name in (*exact, transform):
-        _at_a_tile(
-            s, s.compute_at(name, vectors[0]), [names.index(n) for n in (*inside, found.vector)], name == transform
-        )
-    taken = {root, transform, *exact} | fed_at(s, feeder, vectors[0])
+        _at_a_tile(s, s.compute_at(name, vectors), [names.index(n) for n in (*inside, found.vector)], name == transform)
+    taken = {root, transform, *exact} | fed_at(s, feeder, vectors)
+    if block is not None:
+        return taken | _products_of_a_block(s, block, bands[-1])
     return taken if band is None else taken | _in_a_band(s, band, bands[-1])
 
 
 def _cut(
-    s: Schedule, root: str, loops: Mapping[str, LoopHandle], written: Mapping[str, int], band: _Band | None
+    s: Schedule, root: str, loops: Mapping[str, LoopHandle], written: Mapping[str, int], cut: Set[str]
 ) -> tuple[list[LoopHandle], list[LoopHandle], dict[str, LoopHandle]]:
-    """Cuts the loops of the root, of which some points are written out: the loops over bands, those over tiles, and, by their
-    axes, those inside of a tile."""
+    """Cuts the loops of the root, of which some points are written out: the loops over bands, which axes to `cut` have, those
+    over tiles, and, by their axes, those inside of a tile. An axis of which all points are written out has no others."""
     bands: dict[str, LoopHandle] = {}
     around: dict[str, LoopHandle] = {}
     inside: dict[str, LoopHandle] = {}
     tiled = [name for name, points in written.items() if points]
-    for name in (*tiled, *(name for name in loops if name not in tiled)):
+    inside |= {name: loops[name] for name, points in written.items() if not points and name in loops}
+    for name in (*tiled, *(name for name in loops if name not in written)):
         loop, points = loops[name], [written[name]] if name in tiled else []
-        in_bands = band is not None and (name == band.rows or not points)
-        size = [s.factor(f"{root}.{name}.band", ceildiv(loop.extent, *points or [1]))] if in_bands else []
+        size = [s.factor(f"{root}.{name}.band", ceildiv(loop.extent, *points or [1]))] if name in cut else []
         pieces = [*s.split(loop, *size, *points)] if size or points else [loop]
         if size:
             bands[name] = pieces.pop(0)
         around[name] = pieces[0]
         if points:
             inside[name] = pieces[-1]
-    return [bands[name] for name in loops if name in bands], [around[name] for name in loops], inside
+    return [bands[name] for name in loops if name in bands], [around[n] for n in loops if n in around], inside
 
 
 def _at_a_tile(s: Schedule, stage: StageHandle, places: list[int], written: bool) -> None:
@@ -164,6 +176,55 @@ def _alone(program: Program, tensor: str, taken: Set[str]) -> Stage | None:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _BlockOfResults:
+    """The `products` that a block of the results needs, of which a transform writes out all points. `rows`: the axis of the
+    results along which the rows of these products lie; their columns are its vectors."""
+
+    rows: str
+    products: str
+    parts: Parts
+
+
+def _block_of(
+    program: Program, transform: str, feeder: str, written: Mapping[str, int], taken: Set[str]
+) -> _BlockOfResults | None:
+    """Returns the products that can run in blocks of the results, each of which is needed in one block."""
+    outer, inner = (transform_of(program, program.stage(name)) for name in (transform, feeder))
+    assert outer is not None and inner is not None
+    products = _alone(program, inner.data.tensor, taken)
+    if any(written.values()) or products is None or not can_tile(program, products, products):
+        return None
+    parts = parts_of(program, products, products)
+    if parts is None or filters_of(program, products) is not None or len(products.reads()) != 2:
+        return None
+    names: list[str | None] = [parts.rows, parts.vector]
+    for made, read in ((products, inner.data), (program.stage(feeder), outer.data)):
+        axes = {axis.name: index for axis, index in zip(made.axes, read.indices, strict=True)}
+        names = [index.name if isinstance(index := axes.get(name or ""), Var) else None for name in names]
+    rows, columns = names
+    own = {axis.name for axis in program.stage(transform).axes} - written.keys()
+    return _BlockOfResults(rows, products.name, parts) if rows in own and columns == outer.vector else None
+
+
+def _products_of_a_block(s: Schedule, block: _BlockOfResults, at: LoopHandle) -> set[str]:
+    """Schedules the products of a block, which stay in a near cache until they are transformed; returns what was scheduled."""
+    name, parts = block.products, block.parts
+    tile, deep = _tile_of(s, name, parts)
+    definition, stage = s.program.stage(name), s.compute_at(name, at)
+    loops = {axis.name: loop for axis, loop in zip(definition.all_axes, stage.loops, strict=True)}
+    sums = s.split(loops[parts.depth], deep, tile.unroll)
+    tiles = s.split(loops[parts.rows or ""], tile.rows)
+    columns = s.split(loops[parts.vector], tile.vectors, tile.lanes)
+    more = [loops[axis] for axis in parts.other_reductions]
+    s.reorder(
+        *(loops[axis] for axis in parts.others), sums[0], columns[0], tiles[0], *more, *sums[1:], tiles[1], *columns[1:]
+    )
+    s.unroll(sums[2], tiles[1], columns[1])
+    s.vectorize(columns[2])
+    return {name}
+
+
 def _in_a_band(s: Schedule, band: _Band, at: LoopHandle) -> set[str]:
     """Schedules the products of a band and the transform of its data; returns what was scheduled."""
     taken = _products(s, band, at)
@@ -176,12 +237,7 @@ def _products(s: Schedule, band: _Band, at: LoopHandle) -> set[str]:
     """Schedules the products: each panel of the filters is brought near once, and serves all tiles of the band."""
     name, parts = band.products, band.parts
     definition = s.program.stage(name)
-    first = s.stage(name)
-    points, along, depth = (
-        first.along(definition, axis).extent for axis in (parts.rows or "", parts.vector, parts.depth)
-    )
-    tile = register_tile(s, name, points, along, depth, usual=2)
-    block = tiles_of_blocks(s, f"{name}.depth_blocks", depth, tile.unroll, least=32)
+    tile, block = _tile_of(s, name, parts)
     stage = s.compute_at(name, at)
     loops = {axis.name: loop for axis, loop in zip(definition.all_axes, stage.loops, strict=True)}
     shared = [loops[axis] for axis in parts.others if not depends(band.filters, axis)]
@@ -196,6 +252,16 @@ def _products(s: Schedule, band: _Band, at: LoopHandle) -> set[str]:
     packed = _packed(s, band, tile)
     s.bring(name, packed, columns[0], s.flag(f"{name}.bring"))
     return {name}
+
+
+def _tile_of(s: Schedule, name: str, parts: Parts) -> tuple[RegisterTile, Extent]:
+    """Leaves open the register tile of products, and how many steps of the depth a block has."""
+    definition, stage = s.program.stage(name), s.stage(name)
+    points, along, depth = (
+        stage.along(definition, axis).extent for axis in (parts.rows or "", parts.vector, parts.depth)
+    )
+    tile = register_tile(s, name, points, along, depth, usual=2)
+    return tile, tiles_of_blocks(s, f"{name}.depth_blocks", depth, tile.unroll, least=32)
 
 
 def _packed(s: Schedule, band: _Band, tile: RegisterTile) -> str:

@@ -19,6 +19,7 @@ from ....tensor.dtype import f32, f64, i32
 from ....tensor.expr import Const, Op, Read, Var, variables
 from ....tensor.indices.affine import affine
 from ....tensor.program import Program, Stage
+from ....tensor.rewrites.fast_windows.winograd_taps import RESULTS
 from ....tensor.rewrites.registry import apply_rewrite
 from ...access import depends, element_stride, output_stride, plain_dimension
 from ...prepared import constant_tensors
@@ -26,9 +27,9 @@ from ...schedule import LoopHandle, Schedule, StageHandle
 from ..rule import Decided, Rule, nests_of_their_own
 from .dots import WordsAsked, multiplies_halves_alone
 from .transpose import NARROWEST
-from .window import window_of
+from .window import WindowRoles, window_of
 
-TILES = (4, 2)  # outputs in each direction of a tile of a fast convolution
+TILES = (4, 2)  # outputs in each direction of a tile of a fast convolution, or taps where these are many
 TILES_OF_INTEGERS = (2,)  # the same of bytes
 INTEGERS = "winograd_integers"
 EXACT = (f32, f64)  # dtypes whose tolerance the errors of fast convolutions stay within
@@ -40,8 +41,8 @@ TILES_AT_LEAST = 24  # of all images, each of which multiplies what a call has t
 
 @dataclass(frozen=True, slots=True)
 class FastWindow:
-    """A sum over a window that a rewrite does with fewer products: the outputs that its tiles may have in each direction, and
-    the two axes that slide. `in_calls`: the tiles whose filters may be transformed in each call (filters.py)."""
+    """A sum over a window that a rewrite does with fewer products: the outputs, or taps, that its tiles may have in each
+    direction, and the two axes that slide. `in_calls`: the tiles whose filters may be transformed in each call (filters.py)."""
 
     rewrite: str
     tiles: tuple[int, ...]
@@ -135,23 +136,46 @@ def _rewritten(s: Schedule, decided: Decided) -> Decided:
 def _fast(program: Program, stage: Stage, halves: bool) -> FastWindow | None:
     """Returns a fast convolution that applies and may pay. `halves`: whether bytes are multiplied as halves."""
     window = window_of(program, stage)
-    if window is None or window.lines is None or len(stage.reduction) < 3:
+    if window is None or window.lines is None:
+        return None
+    found = (_few_taps(program, stage, window, window.lines, halves), _many_taps(stage, window, window.lines))
+    return next((one for one in found if one is not None and _applies(program, one)), None)
+
+
+def _applies(program: Program, found: FastWindow) -> bool:
+    try:
+        apply_rewrite(program, found.rewrite, found.arguments(found.tiles[-1]))
+    except ProgramError:
+        return False
+    return True
+
+
+def _many_taps(stage: Stage, window: WindowRoles, lines: str) -> FastWindow | None:
+    """Returns a sum of many taps with few results that may pay: where each transformed number is multiplied often."""
+    few = [stage.axis(name).extent for name in (lines, window.rows)]
+    many = [stage.axis(name).extent for name in window.windows]
+    columns = stage.axis(window.vector).extent
+    rows = prod(stage.axis(name).extent for name in window.others if depends(window.data, name))
+    if few != [RESULTS] * 2 or len(many) != 2 or min(many) <= max(TILES) or min(rows, columns) < DEPTH_AT_LEAST:
+        return None
+    if stage.tensors[0].dtype not in EXACT:
+        return None
+    return FastWindow("winograd_taps", TILES, stage.name, lines, window.rows)
+
+
+def _few_taps(program: Program, stage: Stage, window: WindowRoles, lines: str, halves: bool) -> FastWindow | None:
+    """Returns a sum of few taps with many results that may pay. `halves`: whether bytes are multiplied as halves."""
+    if len(stage.reduction) < 3:
         return None
     depth = prod(a.extent for a in stage.reduction if a.name in window.depth)
     if depth < DEPTH_AT_LEAST or stage.axis(window.vector).extent < DEPTH_AT_LEAST:
         return None
     if stage.tensors[0].dtype in EXACT:
-        in_calls = TILES[:1] if _pays_in_calls(program, stage, window.lines, window.rows) else ()
-        found = FastWindow("winograd", TILES, stage.name, window.lines, window.rows, in_calls)
-    elif halves and stage.tensors[0].dtype == i32:
-        found = FastWindow(INTEGERS, TILES_OF_INTEGERS, stage.name, window.lines, window.rows)
-    else:
-        return None
-    try:
-        apply_rewrite(program, found.rewrite, found.arguments(found.tiles[-1]))
-    except ProgramError:
-        return None
-    return found
+        in_calls = TILES[:1] if _pays_in_calls(program, stage, lines, window.rows) else ()
+        return FastWindow("winograd", TILES, stage.name, lines, window.rows, in_calls)
+    if halves and stage.tensors[0].dtype == i32:
+        return FastWindow(INTEGERS, TILES_OF_INTEGERS, stage.name, lines, window.rows)
+    return None
 
 
 def _pays_in_calls(program: Program, stage: Stage, lines: str, rows: str) -> bool:

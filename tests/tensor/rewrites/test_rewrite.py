@@ -18,6 +18,7 @@ from tilesmith.tensor.dtype import DType, f32, f64
 from tilesmith.tensor.oracle.random_inputs import random_inputs
 from tilesmith.tensor.oracle.reference import evaluate, tolerances
 from tilesmith.tensor.program import Input, Program
+from tilesmith.tensor.rewrites.fast_windows.toom_cook import POINTS, strided, toom_cook
 from tilesmith.tensor.rewrites.registry import (
     REWRITES,
     apply_rewrite,
@@ -30,8 +31,6 @@ from tilesmith.tensor.rewrites.registry import (
     split_k,
     winograd,
 )
-from tilesmith.tensor.rewrites.toom_cook import strided, toom_cook
-from tilesmith.tensor.rewrites.winograd import POINTS
 from tilesmith.tensor.text.parse import parse
 
 # merge_axes

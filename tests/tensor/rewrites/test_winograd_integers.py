@@ -14,9 +14,8 @@ from tilesmith.common.errors import ProgramError
 from tilesmith.tensor.dtype import DTYPES
 from tilesmith.tensor.oracle.reference import evaluate
 from tilesmith.tensor.program import Program
+from tilesmith.tensor.rewrites.fast_windows.toom_cook import POINTS, strided
 from tilesmith.tensor.rewrites.registry import is_allowed, winograd, winograd_integers
-from tilesmith.tensor.rewrites.toom_cook import strided
-from tilesmith.tensor.rewrites.winograd import POINTS
 from tilesmith.tensor.text.parse import parse
 
 MOST_CHANNELS = (2**31 - 1) // (4 * 9 * 255 * 128)  # of any bytes, so that 4 times a sum fits in 32 bits
