@@ -9,8 +9,9 @@ thread and stays in its caches. Each band reads the constant operand of the prod
 fewer bands should there be; how high a band is is left open, and so is how many images it has.
 
 Where all results of a window are one tile (tensor/rewrites/fast_windows/winograd_taps.py), the products are of channels and
-filters, and are summed over images and tiles. They may be done *in blocks* of these: a block of products is transformed back
-while it is near.
+filters, and are summed over images and tiles. They are done *in blocks* of these: a block of products is transformed back
+while it is near. Both operands may be transformed in blocks as well, some tiles at a time, just where they are multiplied; what
+several blocks of products read is transformed for each of them.
 
     loops    bands of images, bands of rows, [data, products], image, row of tiles, column of tiles, vectors, points of a tile
 """
@@ -67,7 +68,6 @@ def _apply(s: Schedule, root: str, transform: str, decided: Decided) -> set[str]
     band = None if feeder is None else _band_of(s.program, transform, feeder, found.written, decided.taken)
     band = band if band is not None and s.variant(f"{root} in bands", [False, True]) else None
     block = None if feeder is None else _block_of(s.program, transform, feeder, found.written, decided.taken)
-    block = block if block is not None and s.variant(f"{root} in blocks", [False, True]) else None
     stage, names = s.stage(root), [axis.name for axis in s.program.stage(transform).axes]
     loops = dict(zip(names, stage.axes, strict=True))
     lanes = s.lanes(s.program.stage(transform).tensors[0].dtype)
@@ -179,11 +179,13 @@ def _alone(program: Program, tensor: str, taken: Set[str]) -> Stage | None:
 @dataclass(frozen=True, slots=True)
 class _BlockOfResults:
     """The `products` that a block of the results needs, of which a transform writes out all points. `rows`: the axis of the
-    results along which the rows of these products lie; their columns are its vectors."""
+    results along which the rows of these products lie; their columns are its vectors. `operands`: the transforms of what they
+    multiply, where nothing else needs these."""
 
     rows: str
     products: str
     parts: Parts
+    operands: tuple[str, ...]
 
 
 def _block_of(
@@ -204,7 +206,11 @@ def _block_of(
         names = [index.name if isinstance(index := axes.get(name or ""), Var) else None for name in names]
     rows, columns = names
     own = {axis.name for axis in program.stage(transform).axes} - written.keys()
-    return _BlockOfResults(rows, products.name, parts) if rows in own and columns == outer.vector else None
+    if rows not in own or columns != outer.vector:
+        return None
+    operands = [_alone(program, read.tensor, taken) for read in products.reads()]
+    alone = tuple(one.name for one in operands if one is not None and transform_of(program, one) is not None)
+    return _BlockOfResults(rows, products.name, parts, alone if len(alone) == len(operands) else ())
 
 
 def _products_of_a_block(s: Schedule, block: _BlockOfResults, at: LoopHandle) -> set[str]:
@@ -213,24 +219,38 @@ def _products_of_a_block(s: Schedule, block: _BlockOfResults, at: LoopHandle) ->
     tile, deep = _tile_of(s, name, parts)
     definition, stage = s.program.stage(name), s.compute_at(name, at)
     loops = {axis.name: loop for axis, loop in zip(definition.all_axes, stage.loops, strict=True)}
+    held: Extent = definition.tensors[0].dtype.bytes
+    for axis in definition.axes:
+        held = held * loops[axis.name].extent
+    s.require(held <= s.target("l2"), "the products of a block have a place in the second cache")
     sums = s.split(loops[parts.depth], deep, tile.unroll)
     tiles = s.split(loops[parts.rows or ""], tile.rows)
     columns = s.split(loops[parts.vector], tile.vectors, tile.lanes)
-    more = [loops[axis] for axis in parts.other_reductions]
-    s.reorder(
-        *(loops[axis] for axis in parts.others), sums[0], columns[0], tiles[0], *more, *sums[1:], tiles[1], *columns[1:]
-    )
+    more, others = ([loops[axis] for axis in axes] for axes in (parts.other_reductions, parts.others))
+    inside = [*sums[1:], tiles[1], *columns[1:]]
+    transformed = block.operands and s.variant(f"{name} transforms inside", [False, True])
+    if transformed:
+        s.reorder(*more, sums[0], *others, columns[0], tiles[0], *inside)
+    else:
+        s.reorder(*others, sums[0], columns[0], tiles[0], *more, *inside)
     s.unroll(sums[2], tiles[1], columns[1])
     s.vectorize(columns[2])
-    return {name}
+    taken = {name}
+    for operand in block.operands if transformed else ():
+        taken |= _transformed_at(s, operand, sums[0])
+    return taken
+
+
+def _transformed_at(s: Schedule, name: str, at: LoopHandle) -> set[str]:
+    """Schedules a transform and the one that feeds it at a loop; returns what was scheduled."""
+    found, feeder = with_feeder(s.program, name, frozenset())
+    _, inner = written_out(s, s.compute_at(name, at), found)
+    return {name} | fed_at(s, feeder, inner)
 
 
 def _in_a_band(s: Schedule, band: _Band, at: LoopHandle) -> set[str]:
     """Schedules the products of a band and the transform of its data; returns what was scheduled."""
-    taken = _products(s, band, at)
-    found, feeder = with_feeder(s.program, band.data, frozenset())
-    _, inner = written_out(s, s.compute_at(band.data, at), found)
-    return taken | {band.data} | fed_at(s, feeder, inner)
+    return _products(s, band, at) | _transformed_at(s, band.data, at)
 
 
 def _products(s: Schedule, band: _Band, at: LoopHandle) -> set[str]:

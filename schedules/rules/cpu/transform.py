@@ -29,8 +29,9 @@ from .dots import WordsAsked, multiplies_halves_alone
 from .transpose import NARROWEST
 from .window import WindowRoles, window_of
 
-TILES = (4, 2)  # outputs in each direction of a tile of a fast convolution, or taps where these are many
+TILES = (4, 2)  # outputs in each direction of a tile of a fast convolution
 TILES_OF_INTEGERS = (2,)  # the same of bytes
+TILES_OF_TAPS = (4,)  # taps, where these are many: smaller tiles have more products, and more transformed data
 INTEGERS = "winograd_integers"
 EXACT = (f32, f64)  # dtypes whose tolerance the errors of fast convolutions stay within
 DEPTH_AT_LEAST = 16  # terms of the products of a fast convolution that pay for its transforms
@@ -156,11 +157,11 @@ def _many_taps(stage: Stage, window: WindowRoles, lines: str) -> FastWindow | No
     many = [stage.axis(name).extent for name in window.windows]
     columns = stage.axis(window.vector).extent
     rows = prod(stage.axis(name).extent for name in window.others if depends(window.data, name))
-    if few != [RESULTS] * 2 or len(many) != 2 or min(many) <= max(TILES) or min(rows, columns) < DEPTH_AT_LEAST:
+    if few != [RESULTS] * 2 or len(many) != 2 or min(many) <= max(TILES_OF_TAPS) or min(rows, columns) < DEPTH_AT_LEAST:
         return None
     if stage.tensors[0].dtype not in EXACT:
         return None
-    return FastWindow("winograd_taps", TILES, stage.name, lines, window.rows)
+    return FastWindow("winograd_taps", TILES_OF_TAPS, stage.name, lines, window.rows)
 
 
 def _few_taps(program: Program, stage: Stage, window: WindowRoles, lines: str, halves: bool) -> FastWindow | None:

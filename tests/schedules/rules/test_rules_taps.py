@@ -29,17 +29,20 @@ def fast(program: Program) -> list[Sketch]:
     return [sketch for sketch in derive(program) if "winograd_taps" in sketch.text]
 
 
-def in_blocks(sketch: Sketch) -> bool:
-    return any(name.endswith("in blocks") and value for name, value in sketch.variants)
+def with_transforms_inside(program: Program, inside: bool) -> Sketch:
+    """Products run in blocks; their operands are transformed there, too, or ahead."""
+    (found,) = [
+        s for s in fast(program) if any(name.endswith("transforms inside") and v == inside for name, v in s.variants)
+    ]
+    return found
 
 
-def test_tiles_of_both_sizes_run_whole_and_in_blocks() -> None:
+@pytest.mark.parametrize("inside", [False, True])
+def test_they_run_in_blocks(inside: bool) -> None:
     program = gradient(17, 18, 8, 9)
-    found = {(dict(s.variants)["t0 fast"], in_blocks(s)): s for s in fast(program)}
-    assert set(found) == {(2, False), (2, True), (4, False), (4, True)}
-    for number, sketch in enumerate(found.values()):
-        for values in some_configs(program, sketch, 2):
-            assert_runs(program, sketch.apply(program, HOST, values), number)
+    sketch = with_transforms_inside(program, inside)
+    for number, values in enumerate(some_configs(program, sketch, 3)):
+        assert_runs(program, sketch.apply(program, HOST, values), number)
 
 
 def test_a_batch_of_any_size_has_them() -> None:
@@ -47,13 +50,12 @@ def test_a_batch_of_any_size_has_them() -> None:
     assert fast(gradient(17, 18, 8, 9, n=32))
 
 
-def applied(blocks: bool) -> tuple[str, LoopTree]:
-    """The stage that chooses, and the loops of a candidate."""
+def applied(inside: bool) -> LoopTree:
+    """The loops of a candidate."""
     program = gradient(17, 34, 8, 9)
-    sketch = next(s for s in fast(program) if in_blocks(s) == blocks)
-    (root,) = [name.split()[0] for name, _ in sketch.variants if name.endswith("in blocks")]
+    sketch = with_transforms_inside(program, inside)
     (values,) = some_configs(program, sketch, 1)
-    return root, sketch.apply(program, HOST, values)
+    return sketch.apply(program, HOST, values)
 
 
 def multiplied(tree: LoopTree) -> str:
@@ -70,19 +72,24 @@ def multiplied(tree: LoopTree) -> str:
     return name
 
 
-@pytest.mark.parametrize("blocks", [False, True])
-def test_products_of_a_block_run_where_it_is_transformed_back(blocks: bool) -> None:
-    root, tree = applied(blocks)
-    at = tree.by_stage[multiplied(tree)].at
-    assert at is None if not blocks else at is not None and at[0] == root
+@pytest.mark.parametrize("inside", [False, True])
+def test_products_run_where_they_are_transformed_back(inside: bool) -> None:
+    tree = applied(inside)
+    products = multiplied(tree)
+    assert tree.by_stage[products].at is not None
+    operands = {read.tensor for read in tree.program.stage(products).reads()}
+    there = {name for name in operands if (tree.by_stage[name].at or [""])[0] == products}
+    assert there == (operands if inside else set())
 
 
-@pytest.mark.parametrize("blocks", [False, True])
-def test_all_nine_results_are_made_at_once(blocks: bool) -> None:
+@pytest.mark.parametrize("inside", [False, True])
+def test_all_nine_results_are_made_at_once(inside: bool) -> None:
     """So products are transformed back once, not once for each of them."""
-    root, tree = applied(blocks)
-    nine = {axis.name for axis in tree.program.stage(root).axes if axis.extent == 3}
-    points = [loop for loop in tree.by_stage[root].loops if loop.axis in nine]
+    tree = applied(inside)
+    at = tree.by_stage[multiplied(tree)].at
+    assert at is not None
+    nine = {axis.name for axis in tree.program.stage(at[0]).axes if axis.extent == 3}
+    points = [loop for loop in tree.by_stage[at[0]].loops if loop.axis in nine]
     assert [loop.kind for loop in points] == [LoopKind.UNROLL] * 2
 
 
