@@ -191,14 +191,16 @@ class _BlockOfResults:
 def _block_of(
     program: Program, transform: str, feeder: str, written: Mapping[str, int], taken: Set[str]
 ) -> _BlockOfResults | None:
-    """Returns the products that can run in blocks of the results, each of which is needed in one block."""
+    """Returns the products that can run in blocks of the results, each of which is needed in one block. Those with a constant,
+    which lies in the order of reading, have an order of their own."""
     outer, inner = (transform_of(program, program.stage(name)) for name in (transform, feeder))
     assert outer is not None and inner is not None
     products = _alone(program, inner.data.tensor, taken)
     if any(written.values()) or products is None or not can_tile(program, products, products):
         return None
     parts = parts_of(program, products, products)
-    if parts is None or filters_of(program, products) is not None or len(products.reads()) != 2:
+    reads = products.reads()
+    if parts is None or len(reads) != 2 or any(read.tensor in constant_tensors(program) for read in reads):
         return None
     names: list[str | None] = [parts.rows, parts.vector]
     for made, read in ((products, inner.data), (program.stage(feeder), outer.data)):
@@ -208,7 +210,7 @@ def _block_of(
     own = {axis.name for axis in program.stage(transform).axes} - written.keys()
     if rows not in own or columns != outer.vector:
         return None
-    operands = [_alone(program, read.tensor, taken) for read in products.reads()]
+    operands = [_alone(program, read.tensor, taken) for read in reads]
     alone = tuple(one.name for one in operands if one is not None and transform_of(program, one) is not None)
     return _BlockOfResults(rows, products.name, parts, alone if len(alone) == len(operands) else ())
 

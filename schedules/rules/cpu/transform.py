@@ -156,7 +156,7 @@ def _many_taps(stage: Stage, window: WindowRoles, lines: str) -> FastWindow | No
     few = [stage.axis(name).extent for name in (lines, window.rows)]
     many = [stage.axis(name).extent for name in window.windows]
     columns = stage.axis(window.vector).extent
-    rows = prod(stage.axis(name).extent for name in window.others if depends(window.data, name))
+    rows = prod(stage.axis(name).extent for name in window.others if not depends(window.weights, name))
     if few != [RESULTS] * 2 or len(many) != 2 or min(many) <= max(TILES_OF_TAPS) or min(rows, columns) < DEPTH_AT_LEAST:
         return None
     if stage.tensors[0].dtype not in EXACT:

@@ -54,8 +54,8 @@ def winograd_taps(program: Program, stage: str, rows: str, columns: str, tile: i
     NAME_filter[y, x, n, tiles, o] (one direction each), NAME_products[y, x, c, o] (the matrix products), NAME_half[x, p, c, o]
     and NAME_fast[p, q, c, o] (one direction each); NAME_size[c, row, column], NAME_seen[c, p, q], the largest in a window,
     NAME_most, NAME_least and NAME_spread[c], NAME_gauge[o]; NAME_exact[p, q, c, o], whose terms count only where data are
-    uneven, and the stage itself, which chooses. Where its axes stand in another order it takes its
-    elements from NAME_checked, which has that of the others.
+    uneven, and the stage itself, which chooses. Where its axes stand in another order it takes its elements from NAME_checked,
+    which has that of the others.
     Errors: ProgramError where the stage is no such sum.
     """
     found = find_stage(program, stage)

@@ -14,6 +14,17 @@ from tilesmith.tensor.program import Program
 from tilesmith.tensor.text.parse import parse
 
 
+def grouped() -> Program:
+    """Eight groups of four channels: as many products as numbers that are transformed for them."""
+    return body_of(
+        parse("""\
+input x: f32[2, 8, 4, 9, 9]
+input g: f32[2, 8, 32, 7, 7]
+d[b: 8, c: 4, o: 32, r: 3, s: 3] = sum[n: 2, i: 7, j: 7](x[n, b, c, r + i, s + j] * g[n, b, o, i, j])
+return d""")
+    )
+
+
 def gradient(c: int, o: int, h: int, w: int, n: int = 2, side: int = 3, dtype: str = "f32") -> Program:
     rows, columns = h - side + 1, w - side + 1
     return body_of(
@@ -98,6 +109,7 @@ def test_all_nine_results_are_made_at_once(inside: bool) -> None:
     [
         (gradient(8, 32, 9, 9), "few rows"),
         (gradient(32, 8, 9, 9), "few columns"),
+        (grouped(), "few rows in a group"),
         (gradient(32, 32, 6, 6), "a window of one tile"),
         (gradient(32, 32, 11, 11, side=5), "other results"),
         (gradient(32, 32, 9, 9, dtype="f16"), "no room for its errors"),
