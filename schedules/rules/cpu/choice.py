@@ -97,9 +97,8 @@ def _cut(
     over tiles, and, by their axes, those inside of a tile. An axis of which all points are written out has no others."""
     bands: dict[str, LoopHandle] = {}
     around: dict[str, LoopHandle] = {}
-    inside: dict[str, LoopHandle] = {}
+    inside = {name: loops[name] for name, points in written.items() if not points and name in loops}
     tiled = [name for name, points in written.items() if points]
-    inside |= {name: loops[name] for name, points in written.items() if not points and name in loops}
     for name in (*tiled, *(name for name in loops if name not in written)):
         loop, points = loops[name], [written[name]] if name in tiled else []
         size = [s.factor(f"{root}.{name}.band", ceildiv(loop.extent, *points or [1]))] if name in cut else []
@@ -147,17 +146,13 @@ def _band_of(
     outer, inner = (transform_of(program, program.stage(name)) for name in (transform, feeder))
     assert outer is not None and inner is not None
     rows = [name for name, points in written.items() if points and name not in outer.written]
-    products = _alone(program, inner.data.tensor, taken)
-    if len(rows) != 1 or products is None or not can_tile(program, products, products):
+    found = _tileable(program, inner.data.tensor, taken)
+    if len(rows) != 1 or found is None:
         return None
+    products, parts = found
     if filters_of(program, products) is not None:  # each band would transform them again
         return None
-    parts = parts_of(program, products, products)
-    reads = products.reads()
-    if parts is None or parts.rows is None or len(reads) != 2:
-        return None
-    tiles = parts.rows
-    moving, resting = sorted(reads, key=lambda read: not depends(read, tiles))
+    moving, resting = sorted(products.reads(), key=lambda read: not depends(read, parts.rows or ""))
     data = _alone(program, moving.tensor, taken)
     if data is None or transform_of(program, data) is None or resting.tensor not in constant_tensors(program):
         return None
@@ -166,6 +161,15 @@ def _band_of(
     if is_streamed(program, products, parts):  # memory bounds the products, which then have an order of their own
         return None
     return _Band(rows[0], products.name, parts, data.name, resting)
+
+
+def _tileable(program: Program, tensor: str, taken: Set[str]) -> tuple[Stage, Parts] | None:
+    """Returns the products of two operands that make a tensor which one stage reads, and the parts of their axes."""
+    products = _alone(program, tensor, taken)
+    if products is None or len(products.reads()) != 2 or not can_tile(program, products, products):
+        return None
+    parts = parts_of(program, products, products)
+    return None if parts is None or parts.rows is None else (products, parts)
 
 
 def _alone(program: Program, tensor: str, taken: Set[str]) -> Stage | None:
@@ -195,12 +199,11 @@ def _block_of(
     which lies in the order of reading, have an order of their own."""
     outer, inner = (transform_of(program, program.stage(name)) for name in (transform, feeder))
     assert outer is not None and inner is not None
-    products = _alone(program, inner.data.tensor, taken)
-    if any(written.values()) or products is None or not can_tile(program, products, products):
+    found = _tileable(program, inner.data.tensor, taken)
+    if any(written.values()) or found is None:
         return None
-    parts = parts_of(program, products, products)
-    reads = products.reads()
-    if parts is None or len(reads) != 2 or any(read.tensor in constant_tensors(program) for read in reads):
+    products, parts = found
+    if any(read.tensor in constant_tensors(program) for read in products.reads()):
         return None
     names: list[str | None] = [parts.rows, parts.vector]
     for made, read in ((products, inner.data), (program.stage(feeder), outer.data)):
@@ -210,7 +213,7 @@ def _block_of(
     own = {axis.name for axis in program.stage(transform).axes} - written.keys()
     if rows not in own or columns != outer.vector:
         return None
-    operands = [_alone(program, read.tensor, taken) for read in reads]
+    operands = [_alone(program, read.tensor, taken) for read in products.reads()]
     alone = tuple(one.name for one in operands if one is not None and transform_of(program, one) is not None)
     return _BlockOfResults(rows, products.name, parts, alone if len(alone) == len(operands) else ())
 
@@ -218,28 +221,20 @@ def _block_of(
 def _products_of_a_block(s: Schedule, block: _BlockOfResults, at: LoopHandle) -> set[str]:
     """Schedules the products of a block, which stay in a near cache until they are transformed; returns what was scheduled."""
     name, parts = block.products, block.parts
-    tile, deep = _tile_of(s, name, parts)
-    definition, stage = s.program.stage(name), s.compute_at(name, at)
-    loops = {axis.name: loop for axis, loop in zip(definition.all_axes, stage.loops, strict=True)}
+    tiled, definition = _tiled(s, name, parts, at), s.program.stage(name)
     held: Extent = definition.tensors[0].dtype.bytes
     for axis in definition.axes:
-        held = held * loops[axis.name].extent
+        held = held * tiled.loops[axis.name].extent
     s.require(held <= s.target("l2"), "the products of a block have a place in the second cache")
-    sums = s.split(loops[parts.depth], deep, tile.unroll)
-    tiles = s.split(loops[parts.rows or ""], tile.rows)
-    columns = s.split(loops[parts.vector], tile.vectors, tile.lanes)
-    more, others = ([loops[axis] for axis in axes] for axes in (parts.other_reductions, parts.others))
-    inside = [*sums[1:], tiles[1], *columns[1:]]
+    more, others = ([tiled.loops[axis] for axis in axes] for axes in (parts.other_reductions, parts.others))
     transformed = block.operands and s.variant(f"{name} transforms inside", [False, True])
     if transformed:
-        s.reorder(*more, sums[0], *others, columns[0], tiles[0], *inside)
+        tiled.run(s, *more, tiled.block, *others, tiled.panel, tiled.rows)
     else:
-        s.reorder(*others, sums[0], columns[0], tiles[0], *more, *inside)
-    s.unroll(sums[2], tiles[1], columns[1])
-    s.vectorize(columns[2])
+        tiled.run(s, *others, tiled.block, tiled.panel, tiled.rows, *more)
     taken = {name}
     for operand in block.operands if transformed else ():
-        taken |= _transformed_at(s, operand, sums[0])
+        taken |= _transformed_at(s, operand, tiled.block)
     return taken
 
 
@@ -258,32 +253,51 @@ def _in_a_band(s: Schedule, band: _Band, at: LoopHandle) -> set[str]:
 def _products(s: Schedule, band: _Band, at: LoopHandle) -> set[str]:
     """Schedules the products: each panel of the filters is brought near once, and serves all tiles of the band."""
     name, parts = band.products, band.parts
-    definition = s.program.stage(name)
-    tile, block = _tile_of(s, name, parts)
-    stage = s.compute_at(name, at)
-    loops = {axis.name: loop for axis, loop in zip(definition.all_axes, stage.loops, strict=True)}
-    shared = [loops[axis] for axis in parts.others if not depends(band.filters, axis)]
-    others = [loops[axis] for axis in parts.others if depends(band.filters, axis)]
-    sums = s.split(loops[parts.depth], block, tile.unroll)
-    tiles = s.split(loops[parts.rows or ""], tile.rows)
-    columns = s.split(loops[parts.vector], tile.vectors, tile.lanes)
-    more = [loops[axis] for axis in parts.other_reductions]
-    s.reorder(*others, sums[0], columns[0], *shared, tiles[0], *more, *sums[1:], tiles[1], *columns[1:])
-    s.unroll(sums[2], tiles[1], columns[1])
-    s.vectorize(columns[2])
-    packed = _packed(s, band, tile)
-    s.bring(name, packed, columns[0], s.flag(f"{name}.bring"))
+    tiled = _tiled(s, name, parts, at)
+    shared = [tiled.loops[axis] for axis in parts.others if not depends(band.filters, axis)]
+    others = [tiled.loops[axis] for axis in parts.others if depends(band.filters, axis)]
+    more = [tiled.loops[axis] for axis in parts.other_reductions]
+    tiled.run(s, *others, tiled.block, tiled.panel, *shared, tiled.rows, *more)
+    packed = _packed(s, band, tiled.tile)
+    s.bring(name, packed, tiled.panel, s.flag(f"{name}.bring"))
     return {name}
 
 
-def _tile_of(s: Schedule, name: str, parts: Parts) -> tuple[RegisterTile, Extent]:
-    """Leaves open the register tile of products, and how many steps of the depth a block has."""
-    definition, stage = s.program.stage(name), s.stage(name)
+@dataclass(frozen=True, slots=True)
+class _TiledProducts:
+    """Products cut into register tiles. `loops`: those of the axes, before they were cut; `block`, `panel`, `rows`: the
+    loops over blocks of the depth, panels of columns and tiles of rows; `inside`: those of a tile, outermost first."""
+
+    tile: RegisterTile
+    loops: Mapping[str, LoopHandle]
+    block: LoopHandle
+    panel: LoopHandle
+    rows: LoopHandle
+    inside: tuple[LoopHandle, ...]
+
+    def run(self, s: Schedule, *around: LoopHandle) -> None:
+        """Puts the loops of a tile inside of all others, in this order."""
+        _, depth, row, vector, lanes = self.inside
+        s.reorder(*around, *self.inside)
+        s.unroll(depth, row, vector)
+        s.vectorize(lanes)
+
+
+def _tiled(s: Schedule, name: str, parts: Parts, at: LoopHandle) -> _TiledProducts:
+    """Cuts products, which run at a loop, into tiles. Left open is how large these are, and how many steps of the depth a block
+    has."""
+    definition, first = s.program.stage(name), s.stage(name)
     points, along, depth = (
-        stage.along(definition, axis).extent for axis in (parts.rows or "", parts.vector, parts.depth)
+        first.along(definition, axis).extent for axis in (parts.rows or "", parts.vector, parts.depth)
     )
     tile = register_tile(s, name, points, along, depth, usual=2)
-    return tile, tiles_of_blocks(s, f"{name}.depth_blocks", depth, tile.unroll, least=32)
+    deep = tiles_of_blocks(s, f"{name}.depth_blocks", depth, tile.unroll, least=32)
+    stage = s.compute_at(name, at)
+    loops = {axis.name: loop for axis, loop in zip(definition.all_axes, stage.loops, strict=True)}
+    block, *sums = s.split(loops[parts.depth], deep, tile.unroll)
+    rows, row = s.split(loops[parts.rows or ""], tile.rows)
+    panel, *columns = s.split(loops[parts.vector], tile.vectors, tile.lanes)
+    return _TiledProducts(tile, loops, block, panel, rows, (*sums, row, *columns))
 
 
 def _packed(s: Schedule, band: _Band, tile: RegisterTile) -> str:

@@ -8,6 +8,7 @@ from functools import reduce
 from operator import and_
 
 from ...dtype import DType, i64
+from ...exceptional import HUGE
 from ...expr import Const, Expr, Op, Read, call, children, reads, substitute, variables, with_children
 from ...indices.affine import simplify
 from ...indices.forms import affine
@@ -27,6 +28,8 @@ from ...stage_edits import (
 from .toom_cook import Matrix
 
 STRIDES = (1, 2)
+UNEVEN = 2.0**5  # how many times the size of the largest pixel of a window that of the largest one of its tile may be
+GAUGE = 2.0**20  # 2^64 of sums of data, 2^44 of the filter, and some 2^14 of all coefficients stay below 2^127
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,17 +187,23 @@ class SlidingSum:
 
     # How it ends
 
-    def gauge(self, times: float) -> Stage:
-        """Returns G[o] = max[c, r, s](abs(filter) * times)."""
+    def spread(self, axes: Sequence[Axis], most: Read, least: Read) -> Stage:
+        """Returns S = select(most <= UNEVEN * least, most, inf): the largest size, infinite where data are uneven."""
+        even = call("select", most <= least * UNEVEN, most, Const(float("inf"), most.dtype))
+        return self.made("spread", axes, even, ())
+
+    def gauge(self) -> Stage:
+        """Returns G[o] = max[c, r, s](abs(filter) * 2^20)."""
         axes, reduced = self.used(self.filter)
         reduction = [axis for axis in self.stage.reduction if axis in reduced or axis in self.window_axes]
-        return self.made("gauge", axes, call("abs", product(self.filter)) * times, reduction, "max")
+        return self.made("gauge", axes, call("abs", product(self.filter)) * GAUGE, reduction, "max")
 
-    def chosen(self, fast: Stage, ordinary: Expr) -> tuple[Stage, ...]:
-        """Returns the sum by its definition, whose terms count where a point is not ordinary (exceptional.py), and the
-        results."""
+    def chosen(self, fast: Stage, spread: Read, gauge: Stage) -> tuple[Stage, ...]:
+        """Returns the sum by its definition, whose terms count where the spread of data or the gauge of the filter is huge
+        (exceptional.py), and the results."""
         stage, dtype = self.stage, fast.tensors[0].dtype
         here = tuple(axis.var for axis in fast.axes)
+        ordinary = (call("abs", spread) < HUGE) & (call("abs", result_of(gauge)) < HUGE)
         term = call("select", ~ordinary, stage.bodies[0], identity_of("sum", stage.bodies[0]))
         exact = self.made("exact", fast.axes, term, stage.reduction)
         found, summed = (Read(made.name, here, dtype) for made in (fast, exact))

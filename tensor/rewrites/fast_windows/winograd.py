@@ -24,17 +24,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...dtype import i32
-from ...exceptional import HUGE
-from ...expr import Const, Read, call
+from ...expr import Read, call
 from ...program import Axis, Program, Stage, Tensor
 from ...stage_edits import find_stage, identity_of, product, refuse, result_of, with_stages
 from .sliding import SlidingSum, coefficient, point
 from .toom_cook import POINTS, Numbers, floats, integers, strided
 
 NO_CONVOLUTION = "this stage is no 3x3 convolution of stride 1 or 2"
-
-UNEVEN = 2.0**5  # how many times the size of the largest pixel of a window that of the largest one of its tile may be
-GAUGE = 2.0**20  # 2^64 of sums of data, 2^44 of the filter, and some 2^14 of all coefficients stay below 2^127
 
 
 def winograd(program: Program, stage: str, rows: str, columns: str, tile: int = 2, halves: bool = False) -> Program:
@@ -188,7 +184,7 @@ class _Winograd:
     def _finished(self, half: Stage, fast: Stage) -> tuple[Stage, ...]:
         """The stages that make results of the transformed products: of floats by a choice, of integers by a quotient."""
         if self._numbers.sums.is_float:
-            uneven, gauge = self._uneven_stages(), self._sum.gauge(GAUGE)
+            uneven, gauge = self._uneven_stages(), self._sum.gauge()
             return *uneven, gauge, half, fast, *self._choosing(fast, uneven[-1], gauge)
         found, scale = result_of(fast), self._numbers.scale
         return half, fast, *self._sum.ordered(fast, found // scale**2 if scale > 1 else found)
@@ -219,13 +215,10 @@ class _Winograd:
         value = call("select", kept[0] & kept[1], value, identity_of("min", value))
         least = self._sum.made("least", (*outer, row, column), value, (a, b), "min")
         top, bottom = (point(stage, outer, row.var, column.var) for stage in (most, least))
-        even = call("select", top <= bottom * UNEVEN, top, Const(float("inf"), self._numbers.sums))
-        return pixels, seen, most, least, self._sum.made("spread", (*outer, row, column), even, ())
+        return pixels, seen, most, least, self._sum.spread((*outer, row, column), top, bottom)
 
     def _choosing(self, fast: Stage, spread: Stage, gauge: Stage) -> tuple[Stage, ...]:
         """E[n, p, q, o] = the terms of results of uneven tiles; the results"""
         rows, columns = (window.output.var // self._tile for window in self._windows)
         outer = tuple(axis for axis in self._sum.outer if axis in spread.axes)
-        even = call("abs", point(spread, outer, rows, columns)) < HUGE
-        even = even & (call("abs", point(gauge, gauge.axes)) < HUGE)
-        return self._sum.chosen(fast, even)
+        return self._sum.chosen(fast, point(spread, outer, rows, columns), gauge)

@@ -17,23 +17,21 @@ them are kept apart, by c:
     spread = the largest size, infinite where some window has less than 1 / UNEVEN of it
     D = select(spread[c] < 2^64 and gauge[o] < 2^64, fast, exact)
 
-with `exact`, `gauge` and UNEVEN as in winograd.py: NaN, infinities and huge numbers of either operand are summed by the
+with `exact` and `gauge` as in winograd.py: NaN, infinities and huge numbers of either operand are summed by the
 definition. The error of each result has a bound, a small multiple of UNEVEN * eps * sum[n, tiles]((the largest abs of d in the
 window) * (the largest abs of g in the tile)). docs/accuracy.md has the figures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ...exceptional import HUGE
-from ...expr import Const, Expr, call
+from ...expr import Expr, call
 from ...program import Axis, Program, Stage, Tensor
 from ...stage_edits import find_stage, product, refuse, result_of, with_stages
 from .sliding import SlidingSum, coefficient, point
 from .toom_cook import POINTS, toom_cook
-from .winograd import GAUGE, UNEVEN
 
 RESULTS = 3  # in each direction
 NO_SUM = "this stage is no sum over windows of stride 1 with 3x3 results"
@@ -85,17 +83,19 @@ class _WinogradTaps:
         parts, matrices = self._sum, self._matrices
         names = {"data": matrices.data, "filter": matrices.filter, "result": matrices.result}
         tables = [parts.table(name, matrix, self._dtype) for name, matrix in names.items()]
-        data = self._transformed(("columns", "data"), tables[0].tensor, parts.data)
-        filters = self._transformed(("taps", "filter"), tables[1].tensor, parts.filter)
+        data = self._transformed(("columns", "data"), tables[0].tensor, parts.data, parts.data_at)
+        filters = self._transformed(("taps", "filter"), tables[1].tensor, parts.filter, parts.filter_at)
         products = self._product_stage(data[-1], filters[-1])
         half, fast = self._fast_stages(tables[2].tensor, products)
-        judged = (*self._uneven_stages(), parts.gauge(GAUGE))
-        spread, gauge = (call("abs", point(stage, stage.axes)) < HUGE for stage in judged[-2:])
-        made = (*data, *filters, products, *judged, half, fast, *parts.chosen(fast, spread & gauge))
+        uneven, gauge = self._uneven_stages(), parts.gauge()
+        ends = parts.chosen(fast, result_of(uneven[-1]), gauge)
+        made = (*data, *filters, products, *uneven, gauge, half, fast, *ends)
         extended = replace(parts.program, tables=(*parts.program.tables, *tables))
         return with_stages(extended, {parts.stage.name: made})
 
-    def _transformed(self, names: tuple[str, str], transform: Tensor, parts: Sequence[Expr]) -> tuple[Stage, Stage]:
+    def _transformed(
+        self, names: tuple[str, str], transform: Tensor, parts: Sequence[Expr], at: Callable[..., Expr]
+    ) -> tuple[Stage, Stage]:
         """L[y, n, tiles, b, c] = sum[a](B[y, a] * the data at (a, b) of a tile), V[y, x, n, tiles, c] = sum[b](B[x, b] * L)"""
         outer, reduced = self._sum.used(parts)
         size = transform.shape[1]
@@ -103,7 +103,6 @@ class _WinogradTaps:
         starts = (self._tiles.var // self._counts[1], self._tiles.var % self._counts[1])
         rows, columns = (start * self._tile + inside.var for start, inside in zip(starts, (a, b), strict=True))
         axes = (self._y, *reduced, self._tiles, b, *outer)
-        at = self._sum.data_at if parts is self._sum.data else self._sum.filter_at
         down = product([coefficient(transform, self._y, a), at(rows, columns, (*axes, a))])
         lines = self._sum.made(names[0], axes, down, (a,))
         across = product([coefficient(transform, self._x, b), result_of(lines)])
@@ -140,6 +139,4 @@ class _WinogradTaps:
         seen = parts.made("seen", (*outer, r, s), value, (p, q), "max")
         most = parts.made("most", outer, result_of(size), (i, j), "max")
         least = parts.made("least", outer, result_of(seen), (r, s), "min")
-        even = result_of(most) <= result_of(least) * UNEVEN
-        value = call("select", even, result_of(most), Const(float("inf"), self._dtype))
-        return size, seen, most, least, parts.made("spread", outer, value, ())
+        return size, seen, most, least, parts.spread(outer, result_of(most), result_of(least))

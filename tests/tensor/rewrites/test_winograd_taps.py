@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tilesmith.common.errors import ProgramError
 from tilesmith.tensor.oracle.reference import evaluate
 from tilesmith.tensor.program import Program
-from tilesmith.tensor.rewrites.fast_windows.winograd import UNEVEN
+from tilesmith.tensor.rewrites.fast_windows.sliding import UNEVEN
 from tilesmith.tensor.rewrites.registry import is_allowed, winograd_taps
 from tilesmith.tensor.text.parse import parse
 
@@ -98,9 +98,9 @@ def test_huge_taps_are_summed_by_the_definition(outlier: float) -> None:
 
 def test_data_as_uneven_as_that_are_transformed() -> None:
     program = gradient(1, 1, 1, 8, 8, border=0)
-    names = {stage.name for stage in winograd_taps(program, "d", rows="r", columns="s").stages}
-    assert {"d_spread", "d_exact", "d_gauge"} <= names
-    shown = replaced_output(winograd_taps(program, "d", rows="r", columns="s"), "d_spread")
+    fast = winograd_taps(program, "d", rows="r", columns="s")
+    assert {"d_spread", "d_exact", "d_gauge"} <= {stage.name for stage in fast.stages}
+    shown = replaced_output(fast, "d_spread")
     image, above = np.ones((1, 1, 8, 8), np.float32), np.ones((1, 1, 6, 6), np.float32)
     for size, even in ((0.99 * UNEVEN, True), (1.01 * UNEVEN, False)):
         image[0, 0, 0, 0] = size

@@ -13,7 +13,7 @@ from tilesmith.codegen.pipeline import build
 from tilesmith.schedules.sketch import Sketch
 from tilesmith.schedules.task import Task
 from tilesmith.targets.target import parse_target
-from tilesmith.tensor.rewrites.fast_windows.winograd import UNEVEN
+from tilesmith.tensor.rewrites.fast_windows.sliding import UNEVEN
 from tilesmith.tensor.text.parse import parse
 
 HOST = parse_target("host")

@@ -16,7 +16,8 @@ from tilesmith.targets.target import parse_target
 from tilesmith.tensor import ops
 from tilesmith.tensor.oracle.reference import evaluate
 from tilesmith.tensor.program import Program
-from tilesmith.tensor.rewrites.fast_windows.winograd import UNEVEN, winograd
+from tilesmith.tensor.rewrites.fast_windows.sliding import UNEVEN
+from tilesmith.tensor.rewrites.fast_windows.winograd import winograd
 from tilesmith.tensor.stage_edits import needed_stages
 
 HOST = parse_target("host")
