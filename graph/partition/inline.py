@@ -13,6 +13,7 @@ from ...schedules.rules.row_groups import row_group
 from ...tensor.expr import Const, Read, Var, variables
 from ...tensor.indices.affine import affine
 from ...tensor.program import Program, Stage
+from ...tensor.stage_edits import needed_stages
 from .places import copied
 
 
@@ -37,7 +38,7 @@ def inlined(program: Program, kept: frozenset[str], summed: AbstractSet[str]) ->
         ):
             continue
         now.inline(name)
-    return now.program()
+    return needed_stages(now.program())  # what only chose among elements of another stage may have no reader any more
 
 
 def _stays(program: Program, stage: Stage, readers: list[Stage]) -> bool:

@@ -6,10 +6,12 @@ from ...schedules.access import is_expensive
 from ...schedules.inlining import Inlining
 from ...schedules.rules.inline import grows
 from ...tensor.program import Program
+from ...tensor.stage_edits import needed_stages
 
 
 def inlined_fills(program: Program) -> Program:
-    """The program without pointwise stages that read no tensor: zeros and ranges, mostly.
+    """The program without pointwise stages that read no tensor: zeros and ranges, mostly; and without what only chose among
+    their elements.
 
     As stages they would be neither constants nor computed at a call, and what reads one beside constants would wait for a
     call.
@@ -20,4 +22,4 @@ def inlined_fills(program: Program) -> Program:
         fill = not stage.reads() and now.can_inline(stage) and not is_expensive(stage)
         if fill and not grows(now, stage, now.consumers(name)):
             now.inline(name)
-    return now.program()
+    return needed_stages(now.program())

@@ -46,6 +46,16 @@ def test_what_several_products_read_without_steps_is_no_kernel() -> None:
     assert kernels_of(ts.program([first, second], inputs=[x, w])) == 2
 
 
+def test_what_only_chose_among_copies_of_one_element_is_no_kernel() -> None:
+    program = parse("""input x: f32[8]
+input n: i64[8]
+place[i: 8] = n[i] * 2
+spread[i: 4] = x[0]
+y[j: 8] = spread[min(max(place[j], 0), 3)] * x[j]
+return y""")
+    assert [[stage.name for stage in kernel.stages] for kernel in partition(program).kernels] == [["y"]]
+
+
 @pytest.mark.parametrize("groups", [1, 2])
 def test_phases_are_right(groups: int) -> None:
     program = transposed(2, 4, constant=False, groups=groups)

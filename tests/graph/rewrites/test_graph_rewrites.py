@@ -54,6 +54,18 @@ return y, own""")
     assert names(inlined_fills(program)) == ["own", "y"]
 
 
+def test_what_only_chose_among_equal_elements_goes_with_them() -> None:
+    """A mask of ones that token numbers choose from."""
+    program = ts.parse("""input x: f32[8]
+input n: i64[8]
+ones[i: 4] = f32(1)
+place[i: 8] = n[i] * 2
+y[j: 8] = ones[min(max(place[j], 0), 3)] * x[j]
+return y""")
+    assert names(inlined_fills(program)) == ["y"]
+    assert [names(kernel) for kernel in partition(program).kernels] == [["y"]]
+
+
 TEXT = """
 input x: f32[8, 8]
 a[i: 8] = sum[k: 8](x[i, k])
