@@ -9,13 +9,13 @@ what a stage with that order would read across memory, or along an axis on which
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
 from ...schedules.access import is_anchor
 from ...schedules.prepared import constant_tensors
-from ...tensor.expr import Expr, Read, Var
+from ...tensor.expr import Const, Expr, Op, Read, Var
 from ...tensor.indices.affine import affine
 from ...tensor.program import Axis, Program, Stage
 from ...tensor.stage_edits import map_reads, map_stage
@@ -44,13 +44,15 @@ def laid_out(program: Program) -> Program:
 class _Access:
     """A read as its stage sees it, for each dimension.
 
-    `moved`: the axes with more than one point that move it, with their steps; None where it does not move by fixed steps.
+    `moved`: the axes with more than one point that move it, with their steps (0 where it stands for some points before it goes
+    on, as a quotient does); None where data choose the element. `part`: whether it is a part of an axis.
     `shifted`: whether it begins at no line of memory, counted from where its tensor does: what puts such tensors behind each
     other moves all of them, and others lie there from the beginning (joins.py).
     """
 
     read: Read
     moved: tuple[Mapping[str, int] | None, ...]
+    part: tuple[bool, ...]
     shifted: tuple[bool, ...]
 
 
@@ -62,48 +64,71 @@ class _Layouts:
         self._constant = constant_tensors(program)
         self._accesses = {stage.name: _accesses(stage, self._constant) for stage in program.stages}
         self._classes = _Classes()
-        self._fixed = self._fixed_tensors()
         self._orders: dict[str, DimensionOrder] = {}
         for stage in program.stages:
             self._link(stage)
+        self._reshapes = [*self._find_reshapes()]
+        self._fixed = self._fixed_tensors()
 
     # ---- what may change ----
 
     def _fixed_tensors(self) -> frozenset[str]:
-        """Tensors whose order others know, or by which a stage finds its elements."""
+        """Tensors whose order others know, or by which a stage finds its elements.
+
+        Another shape of the same memory has nothing but its order. Of images alone it may change: else the tokens of a
+        transformer would lie behind its heads, for products of all with all of them.
+        """
         program = self._program
         fixed = {item.tensor.name for item in program.inputs} | {*program.outputs, *self._constant}
         fixed |= {table.tensor.name for table in program.tables}
         for stage in program.stages:
             if stage.fold is not None or len(stage.tensors) > 1:
                 fixed |= {tensor.name for tensor in stage.tensors}
-            spatial = {axis.name for axis in stage.axes}
             for access in self._accesses[stage.name]:
-                if any(moved is None or len(spatial & moved.keys()) > 1 for moved in access.moved):
-                    fixed |= {
-                        access.read.tensor,
-                        stage.name,
-                    }  # another shape of the same memory: order is all that it has
+                if any(moved is None for moved in access.moved):
+                    fixed |= {access.read.tensor, stage.name}
+        windows = {self._classes.of(dimension) for dimension in self._windows()}
+        for dimensions in self._reshapes:
+            if windows.isdisjoint(map(self._classes.of, dimensions)):
+                fixed |= {tensor for tensor, _ in dimensions}
         return frozenset(fixed)
 
+    def _windows(self) -> Iterator[Dimension]:
+        """Yields the dimensions along which windows slide."""
+        for stage in self._program.stages:
+            reduction = {axis.name for axis in stage.reduction}
+            for moved in (moved for access in self._accesses[stage.name] for moved in access.moved):
+                if moved and reduction & moved.keys():
+                    yield from self._places(stage, moved)
+
+    def _find_reshapes(self) -> Iterator[tuple[Dimension, ...]]:
+        """Yields dimensions that are parts of another one, and that one, where a stage reads memory in another shape."""
+        for stage in self._program.stages:
+            for access in self._accesses[stage.name]:
+                for n, moved in enumerate(access.moved):
+                    if moved and self._is_reshaped(stage, access, n):
+                        yield (access.read.tensor, n), *self._places(stage, moved)
+
+    def _places(self, stage: Stage, moved: Mapping[str, int]) -> list[Dimension]:
+        """The dimensions of what a stage gives along these axes."""
+        return [(stage.name, n) for n, axis in enumerate(stage.axes) if axis.name in moved]
+
+    def _is_reshaped(self, stage: Stage, access: _Access, n: int) -> bool:
+        """Says whether a dimension that is read is no axis of the stage: a part of one, or several of them."""
+        return access.part[n] or len(self._places(stage, access.moved[n] or {})) > 1
+
     def _link(self, stage: Stage) -> None:
-        place = {axis.name: n for n, axis in enumerate(stage.axes)}
         for access in self._accesses[stage.name]:
             for n, moved in enumerate(access.moved):
-                for name in moved or ():
-                    if name in place:
-                        self._classes.join((stage.name, place[name]), (access.read.tensor, n))
+                if moved and not self._is_reshaped(stage, access, n):
+                    for dimension in self._places(stage, moved):
+                        self._classes.join(dimension, (access.read.tensor, n))
 
     # ---- what is best ----
 
     def choose(self) -> bool:
         """Weighs each class; True if some tensor has another order then."""
-        members: dict[Dimension, list[Dimension]] = {}
-        for stage in self._program.stages:
-            for n, axis in enumerate(stage.axes):
-                if axis.extent >= LANES:
-                    members.setdefault(self._classes.of((stage.name, n)), []).append((stage.name, n))
-        classes = list(members.values())
+        classes = self._movable()
         for _ in range(ROUNDS):  # what a class saves depends on those that it meets in products
             gains = [(self._gain(dimensions), -n, dimensions) for n, dimensions in enumerate(classes)]
             if all(gain <= 0 for gain, _, _ in gains):
@@ -112,6 +137,19 @@ class _Layouts:
                 if self._gain(dimensions) > 0:
                     self._orders |= self._innermost(dimensions)
         return bool(self._orders)
+
+    def _movable(self) -> list[list[Dimension]]:
+        """The dimensions of each class that may move: where one is cut or put together, as the points of an image are that
+        become tokens, none of the tensors with another shape."""
+        found: dict[Dimension, list[Dimension]] = {}
+        reshaped = {self._classes.of(dimension) for dimensions in self._reshapes for dimension in dimensions}
+        tensors = {tensor for dimensions in self._reshapes for tensor, _ in dimensions}
+        for stage in self._program.stages:
+            for n, axis in enumerate(stage.axes):
+                one = self._classes.of((stage.name, n))
+                if axis.extent >= LANES and not (one in reshaped and stage.name in tensors):
+                    found.setdefault(one, []).append((stage.name, n))
+        return list(found.values())
 
     def _gain(self, dimensions: list[Dimension]) -> float:
         """Returns what all stages that see these dimensions save if the dimensions lie innermost."""
@@ -130,11 +168,9 @@ class _Layouts:
         for tensor, n in dimensions:
             if tensor in self._fixed:
                 continue
-            old = self._order(tensor, self._orders)
-            new = (*(m for m in found.get(tensor, old) if m != n), n)
-            if new != old:
-                found[tensor] = new
-        return found
+            old = found.get(tensor) or self._order(tensor, self._orders)
+            found[tensor] = (*(m for m in old if m != n), n)
+        return {tensor: new for tensor, new in found.items() if new != self._order(tensor, self._orders)}
 
     def _order(self, tensor: str, orders: Mapping[str, DimensionOrder]) -> DimensionOrder:
         return orders.get(tensor) or tuple(range(len(self._program.tensors[tensor].shape)))
@@ -187,6 +223,7 @@ def _accesses(stage: Stage, constant: frozenset[str]) -> tuple[_Access, ...]:
         _Access(
             read,
             tuple(_moved(index, points) for index in read.indices),
+            tuple(not affine(index).is_linear for index in read.indices),
             tuple(affine(index).constant * read.dtype.bytes % ALIGNMENT != 0 for index in read.indices),
         )
         for read in stage.reads()
@@ -195,10 +232,28 @@ def _accesses(stage: Stage, constant: frozenset[str]) -> tuple[_Access, ...]:
 
 
 def _moved(index: Expr, points: set[str]) -> Mapping[str, int] | None:
-    terms = affine(index).terms
-    if any(not isinstance(atom, Var) for atom, _ in terms):
-        return None
-    return {atom.name: step for atom, step in terms if isinstance(atom, Var) and atom.name not in points}
+    found: dict[str, int] = {}
+    for atom, step in affine(index).terms:
+        known = _step_of(atom)
+        if known is None:
+            return None
+        name, own = known
+        if name not in points:
+            found[name] = found.get(name, 0) + own * step
+    return found
+
+
+def _step_of(atom: Expr) -> tuple[str, int] | None:
+    """The axis of which an atom is a part, and by how much one step along it moves the atom, mostly."""
+    match atom:
+        case Var():
+            return atom.name, 1
+        case Op(name="floordiv" | "mod" as name, args=(inner, Const())):
+            terms = affine(inner).terms
+            known = _step_of(terms[0][0]) if len(terms) == 1 else None
+            return known and (known[0], known[1] * terms[0][1] if name == "mod" else 0)
+        case _:
+            return None
 
 
 def _empty(extent: int) -> float:

@@ -151,6 +151,79 @@ def test_another_shape_of_the_same_memory_keeps_its_order() -> None:
     assert laid_out(program) is program
 
 
+TOKENS = """
+input x: f32[144, 64]
+constant w: f32[32, 64]
+constant k: f32[32, 3, 3]
+constant v: f32[64, 32]
+a[i: 144, o: 32] = sum[c: 64](x[i, c] * w[o, c])
+t[o: 32, i: 144] = a[i, o]
+m[o: 32, p: 12, q: 12] = t[o, p * 12 + q]
+d[o: 32, p: 10, q: 10] = sum[r: 3, s: 3](m[o, p + r, q + s] * k[o, r, s])
+f[o: 32, i: 100] = d[o, i // 10, i % 10]
+g[i: 100, o: 32] = exp(f[o, i])
+y[i: 100, j: 64] = sum[c: 32](g[i, c] * v[j, c])
+return y
+"""
+
+
+def test_tokens_that_become_an_image_keep_their_channels_innermost() -> None:
+    """And again tokens: nothing is moved in memory between the products."""
+    program = text(TOKENS)
+    found = laid_out(program)
+    assert shape(found, "t") == shape(found, "a") == (144, 32)
+    assert shape(found, "f") == (100, 32)
+    assert shape(found, "m") == (12, 12, 32)
+    assert shape(found, "d") == (10, 10, 32)
+    assert {*partition(program).aliases} >= {"m", "f"}
+    same(program, found)
+
+
+def test_tokens_do_not_lie_behind_the_heads_of_a_transformer() -> None:
+    """Though a window slides on them before, and products of all with all of them would save a turn."""
+    program = text("""
+        input x: f32[16, 130]
+        constant w: f32[32, 16, 3]
+        constant u: f32[32, 32]
+        constant v: f32[32, 32]
+        a[o: 32, i: 128] = sum[c: 16, r: 3](x[c, i + r] * w[o, c, r])
+        t[i: 128, o: 32] = a[o, i]
+        q[i: 128, j: 32] = sum[c: 32](t[i, c] * u[j, c])
+        k[i: 128, j: 32] = sum[c: 32](t[i, c] * v[j, c])
+        h[n: 2, i: 128, d: 16] = q[i, n * 16 + d]
+        g[n: 2, i: 128, d: 16] = k[i, n * 16 + d]
+        s[n: 2, i: 128, j: 128] = sum[d: 16](h[n, i, d] * g[n, j, d])
+        e[n: 2, i: 128, j: 128] = exp(s[n, i, j])
+        m[n: 2, i: 128] = sum[j: 128](e[n, i, j])
+        y[n: 2, i: 128, j: 128] = e[n, i, j] / m[n, i]
+        return y
+    """)
+    found = laid_out(program)
+    assert (shape(found, "q"), shape(found, "h"), shape(found, "s")) == ((128, 32), (2, 128, 16), (2, 128, 128))
+    same(program, found)
+
+
+def test_groups_of_channels_are_put_together_without_being_moved() -> None:
+    """Windows slide on the image that they are, but its channels are what is put together."""
+    program = text("""
+        input x: f32[32, 22, 22]
+        constant w: f32[2, 16, 16, 3, 3]
+        constant k: f32[32, 3, 3]
+        constant v: f32[64, 32]
+        y[g: 2, o: 16, p: 20, q: 20] = sum[d: 16, r: 3, s: 3](x[g * 16 + d, p + r, q + s] * w[g, o, d, r, s])
+        m[c: 32, p: 20, q: 20] = y[c // 16, c % 16, p, q]
+        b[c: 32, p: 20, q: 20] = max(m[c, p, q], 0)
+        d[c: 32, p: 18, q: 18] = sum[r: 3, s: 3](b[c, p + r, q + s] * k[c, r, s])
+        z[o: 64, p: 18, q: 18] = sum[c: 32](d[c, p, q] * v[o, c])
+        return z
+    """)
+    movable = {dimension for one in layouts._Layouts(program)._movable() for dimension in one}
+    assert {("y", 3), ("d", 0)} <= movable and not {("y", 1), ("m", 0)} & movable
+    found = laid_out(program)
+    assert (shape(found, "y"), shape(found, "m")) == ((2, 16, 20, 20), (32, 20, 20))
+    same(program, found)
+
+
 def groups(program: Program) -> list[set[str]]:
     return [{stage.name for stage in kernel.stages} for kernel in partition(program).kernels]
 
