@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import product as product_of
 from operator import and_
 
 from ...dtype import DType, i64
@@ -45,7 +46,8 @@ class SlidingSum:
     """The parts of such a sum, and stages made of them.
 
     program, stage: where it stands; windows: its directions; data: the factors of a term that slide, filter: the others;
-    outer, reduced: the axes and the reduction axes that are none of a direction.
+    outer, reduced: the axes and the reduction axes that are none of a direction; stacked: windows over other axes, as over the
+    pictures of a film, and for each of them the axis of all places that it sees.
     """
 
     def __init__(
@@ -57,9 +59,10 @@ class SlidingSum:
         *,
         window: int | None = None,
         output: int | None = None,
+        stacks: bool = False,
     ) -> None:
         """Takes a stage apart. `names`: the output axes that slide; `none`: what it is none of, where it is refused; `window`,
-        `output`: the extents that these axes must have, if any.
+        `output`: the extents that these axes must have, if any; `stacks`: whether `stacked` is looked for.
 
         Errors: ProgramError where it is no such sum.
         """
@@ -75,6 +78,7 @@ class SlidingSum:
             raise self.refused("one factor that reads the filter at both windows")
         self.reduced = tuple(axis for axis in stage.reduction if axis.name not in windows)
         self.outer = tuple(axis for axis in stage.axes if axis.name not in outputs)
+        self.stacked = tuple(self._find_stacked()) if stacks else ()
 
     def refused(self, expected: str) -> Exception:
         """Returns the error for a sum that is none of this kind."""
@@ -106,17 +110,20 @@ class SlidingSum:
         return found[0], found[1]
 
     def _check_sliding(self, windows: Sequence[Sliding]) -> None:
-        """Replacing output by output + 1 and window by window - stride must leave every factor of the data as it is."""
+        """Checks that every factor of the data uses output and window as their sum alone."""
         for part in factors(self.stage.bodies[0]):
             for window in windows:
-                if window.output.name not in variables(part):
-                    continue
-                step = {
-                    window.output.name: window.output.var + 1,
-                    window.window.name: window.window.var - window.stride,
-                }
-                if simplify(substitute(part, step)) != simplify(part):
+                if window.output.name in variables(part) and not _slides(part, window):
                     raise self.refused(f"{window.output.name} and {window.window.name} used as their sum alone")
+
+    def _find_stacked(self) -> Iterator[tuple[Sliding, Axis]]:
+        """Yields windows of stride 1 among the other axes of the data."""
+        outer, reduced = self.used(self.data)
+        for output, window in product_of(outer, reduced):
+            found = Sliding(output, window, 1)
+            if all(_slides(part, found) for part in self.data):
+                places = output.extent + window.extent - 1
+                yield found, Axis(self.fresh(f"{output.name}_{window.name}"), places)
 
     # Parts of what is made
 
@@ -128,6 +135,18 @@ class SlidingSum:
         """Returns the outer and the reduced axes that factors depend on."""
         names = {name for part in parts for name in variables(part)}
         return tuple(a for a in self.outer if a.name in names), tuple(a for a in self.reduced if a.name in names)
+
+    def data_axes(self) -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:
+        """Returns the outer and the reduced axes of what is made of data alone: the places of a window, where its axis was."""
+        outer, reduced = self.used(self.data)
+        places = {window.output: axis for window, axis in self.stacked}
+        windows = {window.window for window, _ in self.stacked}
+        return tuple(places.get(a, a) for a in outer), tuple(a for a in reduced if a not in windows)
+
+    def seen(self, made: Stage) -> Read:
+        """Reads what was made of data alone, at the place of a result and its windows."""
+        places: dict[str, Expr] = {axis.name: window.output.var + window.window.var for window, axis in self.stacked}
+        return Read(made.name, tuple(places.get(a.name, a.var) for a in made.axes), made.tensors[0].dtype)
 
     def table(self, kind: str, rows: Matrix, dtype: DType, scale: int = 1) -> Table:
         """Returns a matrix, times a number, as a table NAME_KIND_transform."""
@@ -151,6 +170,9 @@ class SlidingSum:
         for window, place in zip(self.windows, (rows, columns), strict=True):
             places[window.output.name] = Const(0, i64)
             places[window.window.name] = place
+        for window, axis in self.stacked:
+            places[window.output.name] = Const(0, i64)
+            places[window.window.name] = axis.var
         return self._bounded(substitute(product(self.data), places), axes)
 
     def filter_at(self, rows: Expr, columns: Expr, axes: Sequence[Axis]) -> Expr:
@@ -216,6 +238,15 @@ class SlidingSum:
             return (replace(stage, bodies=(result,), reduction=(), combiner=None),)
         checked = self.made("checked", fast.axes, result, ())
         return checked, replace(stage, bodies=(result_of(checked),), reduction=(), combiner=None)
+
+
+def _slides(part: Expr, window: Sliding) -> bool:
+    """Says whether a factor stays as it is where output + 1 stands for output, and window - stride for window."""
+    step = {
+        window.output.name: window.output.var + 1,
+        window.window.name: window.window.var - window.stride,
+    }
+    return simplify(substitute(part, step)) == simplify(part)
 
 
 def coefficient(tensor: Tensor, first: Axis, second: Axis) -> Read:

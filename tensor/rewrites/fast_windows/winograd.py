@@ -51,6 +51,10 @@ def winograd(program: Program, stage: str, rows: str, columns: str, tile: int = 
     NAME_size[n, row, column], NAME_seen[n, p, q], the largest in a window, NAME_most, NAME_least and NAME_spread[n, tile row,
     tile column], NAME_gauge[o]; NAME_exact[n, p, q, o], whose terms count only in uneven tiles, and the stage itself, which
     chooses. Where its axes stand in another order it takes its elements from NAME_checked, which has that of the others.
+
+    Where another window slides with steps of one, as over the pictures of a film, each picture is transformed once: with p + r
+    as an axis p_r of NAME_columns, NAME_data and all that judges data, NAME_products sums over r as well as over c, and
+    NAME_around[n, p, tile row, tile column] is the largest spread of what is seen at once.
     Errors: ProgramError where the stage is no such convolution.
     """
     found = find_stage(program, stage)
@@ -85,7 +89,7 @@ class _Winograd:
         if tile not in POINTS:
             raise refuse(stage, "unknown tile of winograd", expected="2 or 4", found=str(tile))
         self._halves, self._tile = halves, tile
-        self._sum = SlidingSum(program, stage, (rows, columns), NO_CONVOLUTION, window=3)
+        self._sum = SlidingSum(program, stage, (rows, columns), NO_CONVOLUTION, window=3, stacks=True)
         self._windows = self._sum.windows
         self._stride = self._windows[0].stride
         self._points = (tile - 1) * self._stride + 3
@@ -126,7 +130,7 @@ class _Winograd:
         starts = (self._tiles.var // across, self._tiles.var % across)
         step = self._tile * self._stride
         rows, columns = (start * step + inside.var for start, inside in zip(starts, (a, b), strict=True))
-        outer, reduced = self._sum.used(self._sum.data)
+        outer, reduced = self._sum.data_axes()
         axes = (self._y, *outer, self._tiles, b, *reduced)
         data = self._sum.data_at(rows, columns, (*axes, a)).cast(self._numbers.parts)
         return self._sum.made("columns", axes, product([coefficient(transform, self._y, a), data]), (a,))
@@ -156,9 +160,9 @@ class _Winograd:
 
     def _product_stage(self, data: Stage, filters: Stage) -> Stage:
         """M[y, x, outer, tiles, outer of the filter] = sum[c](V * U), one matrix product for each y, x"""
-        shared = [axis for axis in self._sum.outer if axis in data.axes]
+        shared, _ = self._sum.used(self._sum.data)
         axes = (self._y, self._x, *shared, self._tiles, *(axis for axis in self._sum.outer if axis not in shared))
-        factors_ = [result_of(stage).cast(self._numbers.sums) for stage in (data, filters)]
+        factors_ = [read.cast(self._numbers.sums) for read in (self._sum.seen(data), result_of(filters))]
         return self._sum.made("products", axes, product(factors_), self._sum.reduced)
 
     def _fast_stages(self, transform: Tensor, products: Stage) -> tuple[Stage, Stage]:
@@ -203,7 +207,7 @@ class _Winograd:
         )
         a, b = (Axis(self._sum.fresh(name), self._tile) for name in ("a", "b"))
         r, s = (Axis(self._sum.fresh(name), 3) for name in ("r", "s"))
-        outer, reduced = self._sum.used(self._sum.data)
+        outer, reduced = self._sum.data_axes()
         value = call("abs", self._sum.data_at(i.var, j.var, (*outer, i, j, *reduced)))
         pixels = self._sum.made("size", (*outer, i, j), value, reduced)
         window = (place.var * self._stride + inside.var for place, inside in ((p, r), (q, s)))
@@ -215,7 +219,14 @@ class _Winograd:
         value = call("select", kept[0] & kept[1], value, identity_of("min", value))
         least = self._sum.made("least", (*outer, row, column), value, (a, b), "min")
         top, bottom = (point(stage, outer, row.var, column.var) for stage in (most, least))
-        return pixels, seen, most, least, self._sum.spread((*outer, row, column), top, bottom)
+        spread = self._sum.spread((*outer, row, column), top, bottom)
+        return pixels, seen, most, least, spread, *self._around(spread, (row, column))
+
+    def _around(self, spread: Stage, tile: tuple[Axis, Axis]) -> tuple[Stage, ...]:
+        """R[n, p, tile] = max[r](S[n, p + r, tile]), where a window slides over other axes as well."""
+        windows = tuple(window.window for window, _ in self._sum.stacked)
+        outer, _ = self._sum.used(self._sum.data)
+        return (self._sum.made("around", (*outer, *tile), self._sum.seen(spread), windows, "max"),) if windows else ()
 
     def _choosing(self, fast: Stage, spread: Stage, gauge: Stage) -> tuple[Stage, ...]:
         """E[n, p, q, o] = the terms of results of uneven tiles; the results"""
