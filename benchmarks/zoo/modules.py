@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from tilesmith.common.errors import MissingExtra
-from zoo.names import IMAGES, OTHERS
+from zoo.names import IMAGES, OTHERS, TOKENS
 from zoo.torchvision_cpu import torchvision
 
 Example = tuple[torch.nn.Module, tuple[torch.Tensor, ...]]
@@ -111,7 +111,18 @@ def _image_model(name: str, batch: int = 1) -> Example:
     if hasattr(vision.models.segmentation, name):
         module = getattr(vision.models.segmentation, name)(weights=None, weights_backbone=None)
         return OneResult(module, "out"), (torch.randn(batch, 3, 256, 256),)
+    if hasattr(vision.models.video, name):
+        return getattr(vision.models.video, name)(weights=None), (torch.randn(batch, 3, 8, 112, 112),)
     return getattr(vision.models, name)(weights=None), (torch.randn(batch, 3, 224, 224),)
+
+
+def _token_model(name: str) -> Example:
+    torchvision()  # transformers imports it where it is installed
+    import transformers
+
+    kind, task, size = TOKENS[name]
+    module = getattr(transformers, kind + task)(getattr(transformers, f"{kind}Config")())
+    return OneResult(module), (torch.randn(1, 3, size, size),)
 
 
 def _language_model(kind: str, tokens: int, **settings: Any) -> Example:
@@ -139,6 +150,7 @@ def _llama_step() -> Example:
 
 MODELS: dict[str, Callable[[], Example]] = {
     **{name: lambda name=name: _image_model(name) for name in (*IMAGES, *OTHERS)},  # type: ignore[misc]
+    **{name: lambda name=name: _token_model(name) for name in TOKENS},  # type: ignore[misc]
     "bert_base": lambda: _language_model("Bert", 128),
     "gpt2": lambda: _language_model("GPT2", 128, use_cache=False),
     "distilbert": lambda: _language_model("DistilBert", 384),

@@ -8,10 +8,12 @@ IMAGES = (
 )  # fmt: skip
 NAMES = (*IMAGES, "bert_base", "gpt2", "distilbert", "lstm", "llama_step", "resnet18_batch8")
 
-# Images seen in other ways, raced where asked for: convolutions in groups, channels that are shuffled, windows far apart.
+# Images that become tokens and images again, by the names that transformers has for them.
+TOKENS = {"segformer_b0": ("Segformer", "ForSemanticSegmentation", 256), "pvt_v2_b0": ("PvtV2", "Model", 224)}
+# Seen in other ways, raced where asked for: convolutions in groups, channels that are shuffled, windows far apart, films.
 OTHERS = (
     "alexnet", "mnasnet1_0", "regnet_x_1_6gf", "regnet_y_400mf", "resnext50_32x4d", "shufflenet_v2_x1_0",
-    "deeplabv3_mobilenet_v3_large", "lraspp_mobilenet_v3_large",
+    "deeplabv3_mobilenet_v3_large", "lraspp_mobilenet_v3_large", "r3d_18", "mc3_18", *TOKENS,
 )  # fmt: skip
 
 NARROW = (
