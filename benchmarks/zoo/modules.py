@@ -9,7 +9,7 @@ import torch
 
 from tilesmith.common.errors import MissingExtra
 from zoo.names import IMAGES, OTHERS, TOKENS
-from zoo.torchvision_cpu import torchvision
+from zoo.torchvision_cpu import torchvision, transformers
 
 Example = tuple[torch.nn.Module, tuple[torch.Tensor, ...]]
 
@@ -117,23 +117,17 @@ def _image_model(name: str, batch: int = 1) -> Example:
 
 
 def _token_model(name: str) -> Example:
-    torchvision()  # transformers imports it where it is installed
-    import transformers
-
     kind, task, size = TOKENS[name]
-    module = getattr(transformers, kind + task)(getattr(transformers, f"{kind}Config")())
+    module = getattr(transformers(), kind + task)(getattr(transformers(), f"{kind}Config")())
     return OneResult(module), (torch.randn(1, 3, size, size),)
 
 
 def _language_model(kind: str, tokens: int, **settings: Any) -> Example:
-    torchvision()  # transformers imports it where it is installed
-    import transformers
-
-    config = getattr(transformers, f"{kind}Config")(**settings)
+    config = getattr(transformers(), f"{kind}Config")(**settings)
     if kind == "Bert":
-        module = transformers.BertModel(config, add_pooling_layer=False)
+        module = transformers().BertModel(config, add_pooling_layer=False)
     else:
-        module = getattr(transformers, f"{kind}LMHeadModel" if kind == "GPT2" else f"{kind}Model")(config)
+        module = getattr(transformers(), f"{kind}LMHeadModel" if kind == "GPT2" else f"{kind}Model")(config)
     return OneResult(module), (torch.randint(0, config.vocab_size, (1, tokens)),)
 
 
@@ -149,7 +143,7 @@ def _llama_step() -> Example:
 
 
 MODELS: dict[str, Callable[[], Example]] = {
-    **{name: lambda name=name: _image_model(name) for name in (*IMAGES, *OTHERS)},  # type: ignore[misc]
+    **{name: lambda name=name: _image_model(name) for name in (*IMAGES, *OTHERS) if name not in TOKENS},  # type: ignore[misc]
     **{name: lambda name=name: _token_model(name) for name in TOKENS},  # type: ignore[misc]
     "bert_base": lambda: _language_model("Bert", 128),
     "gpt2": lambda: _language_model("GPT2", 128, use_cache=False),

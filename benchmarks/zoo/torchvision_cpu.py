@@ -1,4 +1,4 @@
-"""torchvision, also beside a CPU build of torch."""
+"""torchvision, also beside a CPU build of torch, and transformers, which imports it."""
 
 from __future__ import annotations
 
@@ -17,3 +17,9 @@ def torchvision() -> ModuleType | None:
         return None
     declare_operators()
     return importlib.import_module("torchvision")
+
+
+def transformers() -> ModuleType:
+    """transformers, which imports torchvision where that is installed."""
+    torchvision()
+    return importlib.import_module("transformers")

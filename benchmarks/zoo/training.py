@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from tilesmith.common.errors import MissingExtra
-from zoo.torchvision_cpu import torchvision
+from zoo.torchvision_cpu import torchvision, transformers
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,8 @@ def _images(name: str, batch: int, size: int) -> Step:
 
 
 def _bert() -> Step:
-    torchvision()  # transformers imports it where it is installed
-    import transformers
-
-    config = transformers.BertConfig(num_hidden_layers=4, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-    model = transformers.BertModel(config, add_pooling_layer=False)
+    config = transformers().BertConfig(num_hidden_layers=4, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    model = transformers().BertModel(config, add_pooling_layer=False)
     wanted = torch.randn(1, 128, config.hidden_size)
     return Step(
         model,
@@ -59,16 +56,13 @@ def _bert() -> Step:
 
 
 def _gpt() -> Step:
-    torchvision()
-    import transformers
-
     off = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
-    config = transformers.GPT2Config(
+    config = transformers().GPT2Config(
         n_layer=4, n_embd=384, n_head=6, vocab_size=4000, n_positions=128, use_cache=False, **off
     )
     texts = torch.randint(0, config.vocab_size, (4, 65))
     return Step(
-        transformers.GPT2LMHeadModel(config),
+        transformers().GPT2LMHeadModel(config),
         (texts[:, :-1],),
         lambda result: torch.nn.functional.cross_entropy(result.logits.flatten(0, 1), texts[:, 1:].flatten()),
     )

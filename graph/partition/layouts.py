@@ -64,10 +64,10 @@ class _Layouts:
         self._constant = constant_tensors(program)
         self._accesses = {stage.name: _accesses(stage, self._constant) for stage in program.stages}
         self._classes = _Classes()
+        self._reshapes: list[tuple[Dimension, ...]] = []  # parts of another dimension, and that one
         self._orders: dict[str, DimensionOrder] = {}
         for stage in program.stages:
             self._link(stage)
-        self._reshapes = [*self._find_reshapes()]
         self._fixed = self._fixed_tensors()
 
     # ---- what may change ----
@@ -101,28 +101,20 @@ class _Layouts:
                 if moved and reduction & moved.keys():
                     yield from self._places(stage, moved)
 
-    def _find_reshapes(self) -> Iterator[tuple[Dimension, ...]]:
-        """Yields dimensions that are parts of another one, and that one, where a stage reads memory in another shape."""
-        for stage in self._program.stages:
-            for access in self._accesses[stage.name]:
-                for n, moved in enumerate(access.moved):
-                    if moved and self._is_reshaped(stage, access, n):
-                        yield (access.read.tensor, n), *self._places(stage, moved)
-
     def _places(self, stage: Stage, moved: Mapping[str, int]) -> list[Dimension]:
         """The dimensions of what a stage gives along these axes."""
         return [(stage.name, n) for n, axis in enumerate(stage.axes) if axis.name in moved]
 
-    def _is_reshaped(self, stage: Stage, access: _Access, n: int) -> bool:
-        """Says whether a dimension that is read is no axis of the stage: a part of one, or several of them."""
-        return access.part[n] or len(self._places(stage, access.moved[n] or {})) > 1
-
     def _link(self, stage: Stage) -> None:
+        """Notes which dimensions are one class, and which are none, as a stage reads memory in another shape: a part of an
+        axis, or several axes in one dimension."""
         for access in self._accesses[stage.name]:
             for n, moved in enumerate(access.moved):
-                if moved and not self._is_reshaped(stage, access, n):
-                    for dimension in self._places(stage, moved):
-                        self._classes.join(dimension, (access.read.tensor, n))
+                read, places = (access.read.tensor, n), self._places(stage, moved or {})
+                if moved and (access.part[n] or len(places) > 1):
+                    self._reshapes.append((read, *places))
+                elif places:
+                    self._classes.join(places[0], read)
 
     # ---- what is best ----
 

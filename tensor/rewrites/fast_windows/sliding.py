@@ -167,12 +167,10 @@ class SlidingSum:
         """Returns the data that the first output would see at some row and column of its window, which `axes` move. What a tile
         at the edge would read outside of its tensor is 0: no result that is kept needs it."""
         places: dict[str, Expr] = {}
-        for window, place in zip(self.windows, (rows, columns), strict=True):
+        stacked = ((window, axis.var) for window, axis in self.stacked)
+        for window, place in (*zip(self.windows, (rows, columns), strict=True), *stacked):
             places[window.output.name] = Const(0, i64)
             places[window.window.name] = place
-        for window, axis in self.stacked:
-            places[window.output.name] = Const(0, i64)
-            places[window.window.name] = axis.var
         return self._bounded(substitute(product(self.data), places), axes)
 
     def filter_at(self, rows: Expr, columns: Expr, axes: Sequence[Axis]) -> Expr:

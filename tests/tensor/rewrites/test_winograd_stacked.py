@@ -11,6 +11,7 @@ from helpers.lowering.derived import assert_runs, body_of, some_configs
 from tilesmith.schedules.auto import derive
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor import ops
+from tilesmith.tensor.oracle.random_inputs import random_inputs
 from tilesmith.tensor.oracle.reference import evaluate
 from tilesmith.tensor.program import Program
 from tilesmith.tensor.rewrites.registry import winograd, winograd_integers
@@ -39,13 +40,6 @@ y[{", ".join(f"{axis}: {extent}" for axis, extent in made.items())}] = sum[c: 3,
 return y""")
 
 
-def drawn(program: Program, seed: int = 0) -> list[np.ndarray]:
-    rng = np.random.default_rng(seed)
-    if program.inputs[0].tensor.dtype.is_float:
-        return [rng.standard_normal(i.tensor.shape).astype(np.float32) for i in program.inputs]
-    return [rng.integers(-128, 128, i.tensor.shape).astype(np.int8) for i in program.inputs]
-
-
 @settings(max_examples=25)
 @given(
     pictures=st.integers(3, 6),
@@ -59,7 +53,7 @@ def test_it_is_the_same_sum(
     pictures: int, depth: int, size: tuple[int, int], layout: str, border: int, tile: int
 ) -> None:
     program = film(pictures, depth, size, layout, border)
-    inputs = drawn(program)
+    inputs = random_inputs(program)
     (found,), (truth,) = (
         evaluate(one, inputs) for one in (winograd(program, "y", rows="q", columns="u", tile=tile), program)
     )
@@ -77,7 +71,7 @@ def test_each_picture_is_transformed_once(layout: str) -> None:
 
 def test_integers_are_exact() -> None:
     program = film(4, 3, (6, 7), LAYOUTS[1], border=0, dtype="i8")
-    inputs = drawn(program)
+    inputs = random_inputs(program)
     (found,), (truth,) = (
         evaluate(one, inputs) for one in (winograd_integers(program, "y", rows="q", columns="u"), program)
     )
@@ -89,7 +83,7 @@ def test_integers_are_exact() -> None:
 def test_an_outlier_reaches_no_result_that_does_not_see_it(outlier: float, tile: int) -> None:
     program = film(6, 3, (9, 9), LAYOUTS[0])
     fast = winograd(program, "y", rows="q", columns="u", tile=tile)
-    x, w = drawn(program)
+    x, w = random_inputs(program)
     spoiled = x.copy()
     spoiled[1, 2, 3, 4, 5] = outlier
     (before,), (found,), (truth,) = (
@@ -110,7 +104,7 @@ y[p: 4, q: 8, u: 8, o: 4] = sum[c: 3, r: 3, s: 3, t: 3](x[c, p * 2 + r, q + s, u
 return y""")
     fast = winograd(program, "y", rows="q", columns="u")
     assert {"p", "r"} <= {axis.name for axis in fast.stage("y_data").axes}
-    inputs = drawn(program)
+    inputs = random_inputs(program)
     (found,), (truth,) = (evaluate(one, inputs) for one in (fast, program))
     np.testing.assert_allclose(found, truth, rtol=1e-11, atol=1e-11)
 
