@@ -11,6 +11,7 @@ from ...tensor.dtype import DType, i8, u8
 from ...tensor.expr import Expr
 from ...tensor.precision import wide
 from ...tensor.program import Tensor
+from .elementwise import multiply
 from .function import NotCovered, function
 from .operands import at, broadcast_shape
 from .shape import reshape
@@ -114,8 +115,8 @@ def _number(value: float, like: Tensor) -> float:
 
 
 def outer_product(x: Tensor, y: Tensor) -> Tensor:
-    """x[i] * y[j]"""
-    return matmul(reshape(x, [-1, 1]), reshape(y, [1, -1]))
+    """x[i] * y[j], in the dtype in which both meet."""
+    return multiply(reshape(x, [-1, 1]), reshape(y, [1, -1]))
 
 
 @function

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
+from ...common.errors import ArgumentError
 from ...tensor import build
-from ...tensor.build import absolute, compute
+from ...tensor.build import absolute, compute, literal, reduce_axis, select
 from ...tensor.dtype import DType, boolean, i64
 from ...tensor.expr import Expr
 from ...tensor.functions import Reduction, truth
+from ...tensor.ops.movement import clamped
 from ...tensor.ops.reduce import extreme_of, log_sum_exp_of, reduced, variance_of
 from ...tensor.ops.scan import scanned
 from ...tensor.precision import precise
@@ -160,3 +162,30 @@ def scan(x: Tensor, axis: int, combiner: str = "sum", dtype: DType | None = None
         return cast(x, out)
     given = cast(x, out) if x.dtype != out else x
     return scanned(given, axis_of(axis, len(x.shape)), combiner, combine, reverse, precise if adds else lambda v: v)
+
+
+@function
+def histogram(x: Tensor, bins: int, low: float = 0, high: float = 0) -> Tensor:
+    """Counts the elements in each of `bins` equal parts of low .. high, `high` in the last one, in the dtype of x; without a
+    range (both are equal) in that from the least to the greatest element. Elements outside and NaN count nowhere.
+    Errors: ArgumentError for a range that is empty."""
+    if low > high or bins < 1:
+        raise ArgumentError("a histogram needs parts of a range", found=f"{bins} parts of {low} .. {high}")
+    flat = reshape(x, [-1])
+    least, most = (literal(low, x.dtype), literal(high, x.dtype)) if low < high else _range_of(flat)
+    over = reduce_axis(flat.shape[0], "k")
+
+    def counted(part: Expr) -> build.Reduction:
+        value, first, last = precise(flat[over]), precise(least), precise(most)
+        place = clamped(((value - first) * bins / (last - first)).cast(i64), bins)
+        counts = (value >= first) & (value <= last) & part.equal(place)
+        return build.sum(select(counts, literal(1, i64), literal(0, i64)), over)
+
+    return cast(compute((bins,), counted), x.dtype)
+
+
+def _range_of(x: Tensor) -> tuple[Expr, Expr]:
+    """The least and the greatest element of a vector; one below and one above where all are equal."""
+    least, most = min(x)[()], max(x)[()]
+    apart = select(least.equal(most), literal(1, x.dtype), literal(0, x.dtype))
+    return least - apart, most + apart

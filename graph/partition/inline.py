@@ -43,12 +43,25 @@ def inlined(program: Program, kept: frozenset[str], summed: AbstractSet[str]) ->
 
 def _stays(program: Program, stage: Stage, readers: list[Stage]) -> bool:
     """Says whether readers would pay more for it than memory does: for quotients of indices, where the same memory under
-    another shape costs nothing; for choices between tensors at each use."""
+    another shape costs nothing; for choices at each use, of tensors or of elements (but not of a whole matrix)."""
     if is_reshape(program, stage) or any(is_reshape(program, reader) for reader in readers):
         return True
     if not moves_data_only(stage) or (_is_affine(stage) and len({read.tensor for read in stage.reads()}) <= 1):
         return False
-    return any(is_anchor(reader) for reader in readers)
+    return any(is_anchor(reader) and not _chooses_matrices(stage, reader) for reader in readers)
+
+
+def _chooses_matrices(stage: Stage, reader: Stage) -> bool:
+    """Says whether what a product reads of it is chosen by axes alone that all its operands have: once for all rows, columns
+    and terms of the sum, as the weights of a group of rows are."""
+    value = stage.expressions[0]
+    if not isinstance(value, Read):
+        return False
+    atoms = [atom for index in value.indices for atom, _ in affine(index).terms if not isinstance(atom, Var)]
+    chosen = {name for atom in atoms for name in variables(atom)}
+    places = [n for n, axis in enumerate(stage.axes) if axis.name in chosen]
+    at = {name for read in reads_of(reader, stage.name) for n in places for name in variables(read.indices[n])}
+    return at <= {axis.name for axis in reader.axes} and all(at <= _axes_of(read) for read in reader.reads())
 
 
 def _stays_before_windows(stage: Stage, readers: list[Stage]) -> bool:

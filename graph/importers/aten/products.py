@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....tensor.dtype import i32
+from ....tensor.dtype import DType, i32
 from ....tensor.program import Tensor
 from ...functions import convolution, linear
 from ...functions.creation import pairs
-from ...functions.elementwise import mapped, multiply, subtract
+from ...functions.elementwise import cast, mapped, multiply, subtract
+from ...functions.function import NotCovered
+from ...functions.grouped import grouped_matmul
 from ...functions.indexing import take
 from ...functions.reductions import norm
 from ...functions.reductions import sum as sum_of
@@ -62,6 +64,23 @@ def addbmm(added: Tensor, x: Tensor, y: Tensor, beta: float = 1, alpha: float = 
 def outer(x: Tensor, y: Tensor) -> Tensor:
     """Each times each"""
     return linear.outer_product(x, y)
+
+
+@aten("_grouped_mm.default")
+def grouped_product(
+    x: Tensor, weights: Tensor, ends: Tensor | None = None, bias: Tensor | None = None, dtype: DType | None = None
+) -> Tensor:
+    """Rows in groups times the matrix of each group, or a product of batches where there are no groups"""
+    if bias is not None or (ends is not None and (len(x.shape), len(weights.shape)) != (2, 3)):
+        raise NotCovered("groups of columns or of what is summed over", found=f"{x.shape} times {weights.shape}")
+    made = linear.matmul(x, weights) if ends is None else grouped_matmul(x, weights, ends)
+    return made if dtype is None else cast(made, dtype)
+
+
+@aten("transformers.grouped_mm_fallback.default")
+def grouped_rows(x: Tensor, weights: Tensor, ends: Tensor) -> Tensor:
+    """The same, as Hugging Face's models call it"""
+    return grouped_matmul(x, weights, ends)
 
 
 @aten("einsum.default")

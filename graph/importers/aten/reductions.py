@@ -117,3 +117,9 @@ def cummax(x: Tensor, dim: int) -> tuple[Tensor, Missing]:
 def cummin(x: Tensor, dim: int) -> tuple[Tensor, Missing]:
     """The least up to each place"""
     return reductions.scan(x, dim, "min"), Missing("the places of a running minimum")
+
+
+@aten("histc.default")
+def histogram(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    """How many elements lie in each part of a range"""
+    return reductions.histogram(x, bins, min, max)

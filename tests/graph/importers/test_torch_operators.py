@@ -93,6 +93,7 @@ GROUPS: dict[str, list[tuple[Callable[..., Any], tuple[Any, ...]]]] = {
          (IMAGE, torch.randn(2, 5, 3, 2, dtype=torch.float64) * 1.5)),
     ],
     "reductions": [
+        (lambda x: (x.histc(5), x.histc(4, -1, 1), x.new_zeros(9).histc(3), x[0, 0].histc(3, 0.5, 0.5)), (X,)),
         (lambda x: (x.sum(), x.mean((0, 2)), x.prod(1), x.amax(1), x.amin((0, 1), True), x.max(), x.min()), (X,)),
         (lambda x: (*x.max(1), *x.min(2, True), x.argmax(), x.argmin(1), x.any(1), x.all(), x.count_nonzero(1)), (WORD,)),
         (lambda x: (x.var(), x.var(1, correction=0), x.std((0, 2)), *torch.var_mean(x, 1), x.logsumexp(2)), (X,)),
@@ -107,6 +108,8 @@ GROUPS: dict[str, list[tuple[Callable[..., Any], tuple[Any, ...]]]] = {
         (lambda x, y, w: F.bilinear(x, y[..., :3], w), (X, Y, torch.randn(4, 7, 3, dtype=torch.float64))),
         (lambda x, y: (torch.addmm(x[0, :, :3], x[1], y[0, :3].t()), torch.inner(x, y[0]), torch.outer(x[0, 0], y[0, 0])),
          (X, Y)),
+        (lambda x, n: (torch.outer(x[0, 0].float(), x[0, 1]), torch.outer(n[0, 0], x[0, 0]), torch.outer(n[0, 0] > 0, n[0, 1])),
+         (X, WORD)),
         (lambda x, y: (torch.einsum("bij,bkj->bik", x, y), torch.tensordot(x, y, ([0, 2], [0, 2])), torch.cdist(x, y)),
          (X, Y)),
         (lambda x, w: (F.conv2d(x, w, padding="same"), F.conv2d(x, w, stride=2, padding=1), F.conv1d(x[:, :, 0], w[:, :, 0])),
