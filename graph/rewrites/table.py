@@ -14,6 +14,7 @@ from .added_zeros import without_added_zeros
 from .common import common_stages
 from .fills import inlined_fills
 from .forward import forward_windows
+from .parted_sums import parted_sums
 from .sums_first import sums_first
 
 GRAPH_REWRITES: Mapping[str, Callable[[Program], Program]] = {
@@ -23,6 +24,7 @@ GRAPH_REWRITES: Mapping[str, Callable[[Program], Program]] = {
     "forward windows": forward_windows,
     "common stages": common_stages,
     "sums first": sums_first,
+    "parted sums": parted_sums,
 }
 
 

@@ -2,26 +2,31 @@
 
 Each element counts those before it, which is its place in the order: many comparisons, all of them in vectors, and no branch.
 Then the elements are put at their places, which is a reduction at computed places (tensor/indices/scatter.py). Where only the
-first few of many are wanted, a fold carries the best so far.
+first few of many are wanted, a fold carries the best so far; a long axis is put in order by merging (merge_sort.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from ...common.errors import ArgumentError
 from .. import build
 from ..build import compute, literal, reduce_axis, select
-from ..dtype import boolean, i32, i64
+from ..dtype import i32, i64
 from ..expr import Expr
 from ..identity import identity
 from ..program import Program, Tensor
 from .arguments import Index, Shape, Size, axis_of
+from .merge_sort import merged
 from .movement import clamped
 from .operator import Operands, operator
+from .order import before
 
 FEW = 8  # of many, so few that a fold finds them sooner
 MANY = 32
+LONG = 512  # so many that merging takes less time than counting, where
+MUCH = 4_000_000  # comparisons are to be counted, for a dozen kernels take a second to compile
 
 
 @operator
@@ -67,16 +72,9 @@ def first_along(x: Tensor, axis: int, descending: bool, count: int) -> tuple[Ten
     """The first elements along an axis in order, and where they were, i64."""
     if count <= FEW and x.shape[axis] >= MANY:
         return _best(x, axis, descending, count)
+    if x.shape[axis] > LONG and prod(x.shape) * x.shape[axis] > MUCH:
+        return _merged(x, axis, descending, count)
     return _ranked(x, axis, descending, count)
-
-
-def before(a: Expr, b: Expr, descending: bool) -> Expr:
-    """Says whether a stands before b in the order; NaN is the greatest."""
-    if descending:
-        a, b = b, a
-    if a.dtype == boolean:
-        return ~a & b
-    return (a < b) | (a.equal(a) & b.not_equal(b)) if a.dtype.is_float else a < b
 
 
 def _ranked(x: Tensor, axis: int, descending: bool, count: int) -> tuple[Tensor, Tensor]:
@@ -97,6 +95,20 @@ def _ranked(x: Tensor, axis: int, descending: bool, count: int) -> tuple[Tensor,
 
     places = compute((*x.shape[:axis], count, *x.shape[axis + 1 :]), origin, name="indices")
     return _values(x, axis, places), places
+
+
+def _merged(x: Tensor, axis: int, descending: bool, count: int) -> tuple[Tensor, Tensor]:
+    """Finds them by merging, along the last axis."""
+    outer = (*x.shape[:axis], *x.shape[axis + 1 :])
+    last = compute((*outer, x.shape[axis]), lambda *i: x[(*i[:axis], i[-1], *i[axis:-1])], name="last")
+    values, places = merged(last, descending, count)
+    shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
+
+    def back(tensor: Tensor, name: str) -> Tensor:
+        return compute(shape, lambda *i: tensor[(*i[:axis], *i[axis + 1 :], i[axis])], name=name)
+
+    wide = compute(places.shape, lambda *i: places[i].cast(i64), name="wide")
+    return back(values, "values"), back(wide, "indices")
 
 
 def _best(x: Tensor, axis: int, descending: bool, count: int) -> tuple[Tensor, Tensor]:
