@@ -1,4 +1,4 @@
-"""Windows of an image as columns, added up where they lie in it: the inverse of taking them out (torch's Fold)."""
+"""Windows of an image as columns (torch's Unfold), and columns added up where they lie in an image (its Fold)."""
 
 from __future__ import annotations
 
@@ -18,6 +18,26 @@ from .shape import reshape
 
 
 @function
+def image_to_columns(
+    x: Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int], before: Sequence[int],
+    after: Sequence[int],
+) -> Tensor:  # fmt: skip
+    """Columns [n, c * kernel, windows] of an image [n, c, *sizes] with a border of zeros (`before`, `after` each dimension)."""
+    sizes, rank = x.shape[2:], len(kernel)
+    counts = _counts(sizes, kernel, stride, dilation, before, after)
+
+    def element(*i: Expr) -> Expr:
+        taps, windows = i[2 : 2 + rank], i[2 + rank :]
+        places = [windows[d] * stride[d] + taps[d] * dilation[d] - before[d] for d in range(rank)]
+        guards = [inside for place, size in zip(places, sizes, strict=True) for inside in (place >= 0, place < size)]
+        value = x[(*i[:2], *map(clamped, places, sizes))]
+        return select(all_of(guards), value, literal(0, value.dtype))
+
+    columns = compute((*x.shape[:2], *kernel, *counts), element, name="columns")
+    return reshape(columns, [x.shape[0], x.shape[1] * prod(kernel), prod(counts)])
+
+
+@function
 def columns_to_image(
     x: Tensor, sizes: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int],
     before: Sequence[int], after: Sequence[int],
@@ -26,10 +46,7 @@ def columns_to_image(
 
     `before`, `after`: the border along each dimension, which windows reach into and which is cut off.
     """
-    counts = [
-        (size + before[d] + after[d] - dilation[d] * (kernel[d] - 1) - 1) // stride[d] + 1
-        for d, size in enumerate(sizes)
-    ]
+    counts = _counts(sizes, kernel, stride, dilation, before, after)
     cube = reshape(x, [x.shape[0], x.shape[1] // prod(kernel), *kernel, *counts])
     over = [reduce_axis(size, f"k{d}") for d, size in enumerate(kernel)]
 
@@ -44,3 +61,14 @@ def columns_to_image(
         return build.sum(select(all_of(guards), value, literal(0, value.dtype)), over)
 
     return narrowed(compute((*cube.shape[:2], *sizes), element, name="sums"), x.dtype)
+
+
+def _counts(
+    sizes: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int], before: Sequence[int],
+    after: Sequence[int],
+) -> list[int]:  # fmt: skip
+    """The number of windows along each dimension."""
+    return [
+        (size + before[d] + after[d] - dilation[d] * (kernel[d] - 1) - 1) // stride[d] + 1
+        for d, size in enumerate(sizes)
+    ]

@@ -44,6 +44,7 @@ WHOLE = frozenset((
     "masked_fill.Scalar", "masked_fill.Tensor", "floor_divide.default", "linalg_vector_norm.default", "dropout.default",
     "unfold.default", "frac.default", "square.default", "one_hot.default", "repeat_interleave.self_int",
     "meshgrid.indexing", "log_sigmoid.default", "xlogy.Tensor", "inner.default", "take.default",
+    "im2col.default", "col2im.default",
 ))  # fmt: skip
 
 

@@ -178,6 +178,16 @@ def columns_to_image(
     return columns.columns_to_image(x, output_size, kernel_size, stride, dilation, padding, padding)
 
 
+@aten("im2col.default")
+def image_to_columns(
+    x: Tensor, kernel_size: Sequence[int], dilation: Sequence[int], padding: Sequence[int], stride: Sequence[int]
+) -> Tensor:
+    """Windows of an image as columns"""
+    if len(x.shape) == 3:
+        return squeeze(image_to_columns(unsqueeze(x, 0), kernel_size, dilation, padding, stride), 0)
+    return columns.image_to_columns(x, kernel_size, stride, dilation, padding, padding)
+
+
 @aten("unfold.default", "unfold_copy.default")
 @function
 def unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:

@@ -117,6 +117,7 @@ GROUPS: dict[str, list[tuple[Callable[..., Any], tuple[Any, ...]]]] = {
         (lambda x, w: (F.conv_transpose2d(x, w, stride=2, output_padding=1), F.conv_transpose1d(x[:, :, 0], w[:, :, 0])),
          (IMAGE, torch.randn(4, 4, 3, 2, dtype=torch.float64))),
         (lambda x, y: F.scaled_dot_product_attention(x[None], y[None], y[None]), (X, Y)),
+        (lambda x: (F.unfold(x, (3, 2), 2, (1, 0), (2, 1)), F.unfold(x[0], 2, stride=3), F.unfold(x, (1, 8))), (IMAGE,)),
         (lambda x: (F.pdist(x[0]), F.pdist(x[0], 1.0), F.fold(x[:2].reshape(10, 7)[:9, :6], (3, 4), (3, 3), padding=(1, 1),
                                                                stride=(1, 2))), (X,)),
     ],
