@@ -9,7 +9,7 @@ from math import prod
 from ..common.remembered import remembered
 from ..tensor.dtype import i64
 from ..tensor.exceptional import exceptional_condition
-from ..tensor.expr import Const, Expr, Op, Read, Var, rewrite, variables, walk
+from ..tensor.expr import Const, Expr, Op, Read, Var, reads, rewrite, variables, walk
 from ..tensor.indices.affine import affine
 from ..tensor.indices.forms import group_of
 from ..tensor.indices.members import member_axes
@@ -91,25 +91,33 @@ def is_anchor(stage: Stage) -> bool:
 @remembered
 def contiguous_axis(program: Program, stage: Stage) -> str | None:
     """Returns the axis along which most accesses (the write among them) are contiguous; reduction axes count too. Reads that
-    lie side by side are contiguous together: x[2 k] and x[2 k + 1] are."""
+    lie side by side are contiguous together: x[2 k] and x[2 k + 1] are. An axis along which data choose another line for each
+    point counts less by all points: along the lines themselves vectors read them."""
     best: tuple[float, int, str] | None = None
-    reads = stage.reads()
+    accesses = stage.reads()
     beside: dict[object, list[Read]] = {}
-    for read in reads:
+    for read in accesses:
         beside.setdefault((read.tensor, read.indices[:-1]), []).append(read)
+    lines = [read for read in accesses if any(element_stride(program, read, axis.name) == 1 for axis in stage.all_axes)]
     for position, axis in enumerate(stage.all_axes):
         if axis.extent == 1:
             continue
         score = 0.0
-        for read in reads:
+        for read in accesses:
             weight = prod(program.tensors[read.tensor].shape) or 1
             if _walks(program, read, beside[read.tensor, read.indices[:-1]], axis.name):
                 score += weight
+        score -= points_of(stage) * sum(_chosen_along(read, axis.name) for read in lines)
         if axis in stage.axes and output_stride(stage, axis.name) == 1:
             score += prod(a.extent for a in stage.axes)
         if score and (best is None or (score, position) > best[:2]):
             best = (score, position, axis.name)
     return best[2] if best else None
+
+
+def _chosen_along(read: Read, axis: str) -> bool:
+    """Says whether the place of a read depends on what is read at each point of an axis."""
+    return any(axis in variables(inner) for index in read.indices for inner in reads(index))
 
 
 def _walks(program: Program, read: Read, beside: Sequence[Read], axis: str) -> bool:

@@ -78,10 +78,15 @@ def _joins_computed(program: Program, stage: Stage) -> bool:
 
 
 def _cut(node: Expr) -> tuple[str, int] | None:
-    """The axis and its first value behind a part, of a choice between what lies before and what lies behind."""
+    """The axis and its first value behind a part, of a choice between what lies before and what lies behind. Where parts were
+    stacked, and their axis was put together with one of theirs, it is known by a quotient."""
     match node:
-        case Op(name="select", args=(Op(name="lt", args=(Var(name=axis), Const(value=value))), _, _)):
-            return axis, int(value)
+        case Op(name="select", args=(Op(name="lt", args=(place, Const(value=end))), _, _)):
+            match place:
+                case Var(name=axis):
+                    return axis, int(end)
+                case Op(name="floordiv", args=(Var(name=axis), Const(value=size))):
+                    return axis, int(end) * int(size)
     return None
 
 

@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from ...tensor.expr import Var
 from ...tensor.indices.members import member_axes
 from ...tensor.program import Program, Stage
-from ..access import depends, is_anchor
+from ..access import contiguous_axis, depends, is_anchor
 from .members import members_of
 
 RowAxes = tuple[str | None, ...]  # of a stage: which axis is each row axis of the root; None: it has none for one point
@@ -40,6 +40,8 @@ def _of_rows(program: Program, root: Stage, shared: int, taken: AbstractSet[str]
             return False
         if product and None in own:  # two layers of swin_t, EPYC of Zen 3: 3.5 ms by blocks of rows, 2.6 apart
             return False
+        if stage.combiner is not None and not is_anchor(stage) and contiguous_axis(program, stage) in own:
+            return False  # its vectors lie across rows: in one row most of their lanes would be empty
         if is_anchor(stage):
             products.append(stage.name)
         return True

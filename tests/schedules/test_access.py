@@ -26,6 +26,18 @@ def test_reads_that_lie_side_by_side_are_contiguous_together(body: str, along: s
     assert contiguous_axis(program, program.stages[0]) == along
 
 
+@pytest.mark.parametrize("order", ["q: 30, c: 8", "c: 8, q: 30"])
+def test_lines_that_data_choose_are_read_along(order: str) -> None:
+    """As samples of an image, of many channels at places of which each query has four: along places each element would be
+    looked for by itself, however many more accesses lie side by side there."""
+    program = parse(f"""input x: f32[20, 8]
+input at: i64[30, 4]
+input w: f32[30, 4]
+y[{order}] = sum[k: 4](x[min(max(at[q, k], 0), 19), c] * w[q, k])
+return y""")
+    assert contiguous_axis(program, program.stages[0]) == "c"
+
+
 @pytest.mark.parametrize(
     ("indices", "points", "stride"),
     [("j // 16, k, j % 16", 16, 1), ("j // 16, k, j % 16", 8, 1), ("k, j // 4, j", 16, None)],

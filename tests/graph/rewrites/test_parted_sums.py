@@ -86,3 +86,17 @@ def test_narrow_sums_are_rounded_once() -> None:
         "t[i: 5] = sum[k: 8](c[i, k])", "return t",
     ])  # fmt: skip
     assert "t_part" not in names(ts.parse(text))
+
+
+def test_parts_may_be_stacked_and_flattened() -> None:
+    given = ts.parse("""input x: f32[5, 12]
+input w: f32[5, 12]
+a[i: 5, k: 4] = exp(x[i, k])
+b[i: 5, k: 4] = x[i, k + 4] * x[i, k]
+c[i: 5, n: 3, k: 4] = select(n < 1, a[i, k], select(n < 2, b[i, k], x[i, k + 8]))
+f[i: 5, k: 12] = c[i, k // 4, k % 4]
+t[i: 5] = sum[k: 12](f[i, k] * w[i, k])
+return t""")
+    assert names(given) == ["a", "b", "t_part", "t_part1", "t_part2", "t"]
+    inputs = random_inputs(given, 5)
+    np.testing.assert_allclose(*(evaluate(one, inputs)[0] for one in (given, parted_sums(given))), rtol=1e-6)

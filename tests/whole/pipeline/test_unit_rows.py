@@ -37,6 +37,15 @@ def test_all_of_a_softmax_is_in_its_rows() -> None:
     assert (set(members), shared) == ({"m", "e", "l"}, 3)
 
 
+def test_a_sum_whose_vectors_lie_across_the_rows_is_computed_for_several() -> None:
+    program = parse("""input x: f32[6, 50, 4, 32]
+input y: f32[6, 32, 50]
+s[h: 6, c: 32, q: 50] = sum[k: 4](x[h, q, k, c])
+t[h: 6, c: 32, q: 50] = s[h, c, q] + y[h, c, q]
+return t""")
+    assert row_group(program, program.stage("t"), frozenset()) == (["s"], 1)
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_rows_are_right(name: str) -> None:
     task = Task.of(parse(PROGRAMS[name]), parse_target("host"), 2)
