@@ -30,7 +30,9 @@ def _prepare(s: Schedule, decided: Decided) -> Decided:
         consumers = now.consumers(name)
         if _chooses_elsewhere(s.program, stage, consumers):
             continue
-        if name in constants and (_is_packed_ahead(stage, consumers) or _is_looked_up(stage, consumers, constants)):
+        if name in constants and (
+            _is_packed_ahead(s.program, stage, consumers) or _is_looked_up(stage, consumers, constants)
+        ):
             continue
         if grows(now, stage, consumers):
             continue
@@ -71,11 +73,16 @@ def _chooses_elsewhere(program: Program, stage: Stage, consumers: Sequence[Stage
     )
 
 
-def _is_packed_ahead(stage: Stage, consumers: Sequence[Stage]) -> bool:
-    """Tells whether a stage of constants chooses among them: sums that read it can pack what was chosen when the kernel was
-    made, but no choice at each use."""
-    chooses = len(set(stage.reads())) > 1 and moves_data_only(stage)
-    return chooses and any(consumer.combiner is not None for consumer in consumers)
+def _is_packed_ahead(program: Program, stage: Stage, consumers: Sequence[Stage]) -> bool:
+    """Tells whether a stage of constants chooses among them, or takes a part of one: sums that read it can pack what was chosen
+    when the kernel was made, but no choice at each use, and of a part not all that it was taken from."""
+    if not moves_data_only(stage):
+        return False
+    if len(set(stage.reads())) > 1:
+        return any(consumer.combiner is not None for consumer in consumers)
+    size = prod(stage.tensors[0].shape)
+    takes_part = any(size < prod(program.tensors[read.tensor].shape) for read in stage.reads())
+    return takes_part and any(is_anchor(consumer) for consumer in consumers)
 
 
 def _is_looked_up(stage: Stage, consumers: Sequence[Stage], constants: AbstractSet[str]) -> bool:

@@ -45,6 +45,29 @@ def test_they_are_right(samples: int) -> None:
             assert_runs(program, sketch.apply(program, HOST, config), seed)
 
 
+PART = """
+    {kind} w: f32[57, 24]
+    input x: f32[17, 24]
+    part[i: {rows}, k: 24] = w[i + {first}, k]
+    y[n: 17, j: {rows}] = sum[k: 24](x[n, k] * part[j, k])
+    return y
+    """
+
+
+def test_a_part_of_the_weights_is_packed_when_the_kernel_is_made() -> None:
+    """As keys have a third of what one layer holds for queries, keys and values; all of it is read where it lies."""
+    part = parse(PART.format(kind="constant", rows=19, first=19))
+    sketches = derive(part, AVX2)
+    assert not any("inline(part)" in sketch.text for sketch in sketches)
+    assert any("copy(copy0, part" in sketch.text for sketch in sketches)
+    for seed, sketch in enumerate(s for s in derive(part, HOST)[:6] if s.tunables):
+        for config in some_configs(part, sketch, 1):
+            assert_runs(part, sketch.apply(part, HOST, config), seed)
+    whole = parse(PART.format(kind="constant", rows=57, first=0))
+    given_late = parse(PART.format(kind="input", rows=19, first=19))
+    assert all(any("inline(part)" in sketch.text for sketch in derive(one, AVX2)) for one in (whole, given_late))
+
+
 BIAS = """
     constant values: f32[9, 3]
     constant place: i64[16]
