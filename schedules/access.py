@@ -134,6 +134,15 @@ def points_of(stage: Stage) -> int:
     return prod(a.extent for a in stage.all_axes) // scattered_points(stage)
 
 
+def visits(read: Read, reader: Stage, size: int) -> int:
+    """Counts the points at which a stage reads of a tensor of so many elements, at most: where each is read at one point alone,
+    as what is put together reads each of its parts, no more than there are."""
+    places = [affine(index).terms for index in read.indices]
+    single = {terms[0][0] for terms in places if len(terms) == 1}
+    one_to_one = all(axis.var in single for axis in reader.all_axes if axis.extent > 1)
+    return min(points_of(reader), size) if one_to_one else points_of(reader)
+
+
 def uses_of(stage: Stage, read: Read) -> int:
     """Counts the points of a stage that need each element of what it reads, for each term of a reduction."""
     return prod(axis.extent for axis in stage.axes if not depends(read, axis.name))

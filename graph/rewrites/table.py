@@ -14,6 +14,7 @@ from .added_zeros import without_added_zeros
 from .common import common_stages
 from .fills import inlined_fills
 from .forward import forward_windows
+from .narrow_joins import narrow_joins
 from .parted_sums import parted_sums
 from .sums_first import sums_first
 
@@ -25,6 +26,7 @@ GRAPH_REWRITES: Mapping[str, Callable[[Program], Program]] = {
     "common stages": common_stages,
     "sums first": sums_first,
     "parted sums": parted_sums,
+    "narrow joins": narrow_joins,
 }
 
 

@@ -9,7 +9,7 @@ from math import prod
 from ...tensor.exceptional import exceptional_condition
 from ...tensor.indices.affine import affine
 from ...tensor.program import Program, Stage
-from ..access import identity_read, is_anchor, is_expensive, moves_data_only, points_of, reads_of
+from ..access import identity_read, is_anchor, is_expensive, moves_data_only, reads_of, visits
 from ..inlining import Inlining
 from ..prepared import constant_tensors
 from ..schedule import Schedule
@@ -104,7 +104,7 @@ def _repeats(stage: Stage, consumers: Sequence[Stage]) -> float:
     for consumer in consumers:
         if exceptional_condition(consumer) is not None:
             continue
-        total += points_of(consumer) * len(reads_of(consumer, stage.name)) / size
+        total += sum(visits(read, consumer, size) for read in reads_of(consumer, stage.name)) / size
     return total
 
 

@@ -12,12 +12,14 @@ from math import prod
 
 from ...common.remembered import remembered
 from ...tensor.program import Program, Stage
-from ..access import is_anchor, moves_data_only, operations_of, points_of, reads_of
+from ..access import is_anchor, moves_data_only, operations_of, points_of, reads_of, visits
 from ..boxes import BoxAxis, identity_forms, needed_boxes, whole_axis
+from ..extents import Extent
 from .members import members_of
 
 WINDOW_AT_MOST = 128  # points of a reduction that a group takes in
 WHOLE_AT_MOST = 16  # points of an axis that each tile needs all of
+MOSTLY_OUTSIDE = 4  # times as many points as an axis has, of which the tiles of a root together would cover that
 WORTH_KEEPING = 2  # operations: what has fewer is computed again at each use
 
 Forms = dict[str, BoxAxis]
@@ -91,7 +93,7 @@ def tile_group(program: Program, root: Stage, taken: AbstractSet[str], widest: i
     forms: dict[str, Forms] = {root.name: _of_root(root)}
 
     def takes_in(stage: Stage) -> bool:
-        own = None if stage.name in taken else _covered(program, stage, forms, widest)
+        own = None if stage.name in taken else _covered(program, root, stage, forms, widest)
         if own is not None:
             forms[stage.name] = own
         return own is not None
@@ -104,16 +106,20 @@ def readers_of(program: Program, stage: Stage) -> tuple[Stage, ...]:
     return tuple(dict.fromkeys(reader for tensor in stage.tensors for reader in program.consumers[tensor.name]))
 
 
-def _covered(program: Program, stage: Stage, forms: dict[str, Forms], widest: int) -> Forms | None:
-    """Returns what a tile needs of a producer; None for one that cannot run inside of it."""
+def _covered(program: Program, root: Stage, stage: Stage, forms: dict[str, Forms], widest: int) -> Forms | None:
+    """Returns what a tile needs of a producer; None for one that cannot run inside of it, or that is a small part of what the
+    root puts together: most tiles need nothing of it."""
     readers = readers_of(program, stage)
     if any(tensor.name in program.outputs for tensor in stage.tensors) or any(r.name not in forms for r in readers):
         return None
     if stage.fold is not None or is_anchor(stage) or not _has_small_window(stage):
         return None
     boxes = needed_boxes(stage, [(reader, forms[reader.name]) for reader in readers])
+    whole: dict[str, Extent] = {axis.name: axis.extent for axis in root.all_axes}
     for axis in stage.axes:
         box = boxes[axis.name]
+        if box.terms and not box.extent(whole) <= MOSTLY_OUTSIDE * axis.extent:
+            return None
         if (
             len(box.terms) > 1
             or (not box.terms and axis.extent > WHOLE_AT_MOST)
@@ -141,8 +147,9 @@ def worth_keeping(program: Program, group: TileGroup) -> frozenset[str]:
             continue
         # what is not kept is written into its readers, which cost as much more
         costs[name] = operations_of(stage) + sum(costs.get(read.tensor, 0) for read in stage.reads())
-        reads = sum(points_of(c) * len(reads_of(c, name)) for c in program.consumers[name])
-        if reads > points_of(stage) and costs[name] >= WORTH_KEEPING:
+        size = points_of(stage)
+        reads = sum(visits(read, c, size) for c in program.consumers[name] for read in reads_of(c, name))
+        if reads > size and costs[name] >= WORTH_KEEPING:
             kept.add(name)
             del costs[name]
     return frozenset(kept)

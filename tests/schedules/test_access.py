@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tilesmith.schedules.access import contiguous_axis, element_stride, inside_panels, is_anchor
+from tilesmith.schedules.access import contiguous_axis, element_stride, inside_panels, is_anchor, visits
 from tilesmith.tensor.text.parse import parse
 
 
@@ -65,3 +65,20 @@ def test_inside_of_panels_reads_move_as_their_axis_does(indices: str, points: in
 def test_results_of_a_group_use_its_data_again(data: str, anchor: bool) -> None:
     program = parse(f"input x: f32[12, 9]\ninput w: f32[8, 3]\ny[o: 8, p: 9] = sum[k: 3]({data} * w[o, k])\nreturn y")
     assert is_anchor(program.stages[0]) == anchor
+
+
+@pytest.mark.parametrize(
+    ("value", "points"),
+    [
+        ("x[i, min(j, 2)]", 28),
+        ("select(j < 3, x[i, j], 0)", 12),
+        ("select(j < 3 and i < 3, x[j, i], 0)", 12),
+        ("select(j >= 4, x[i, j - 4], 0)", 12),
+        ("x[i, j // 3]", 28),
+        ("x[i, 0]", 28),
+    ],
+)
+def test_what_is_put_together_visits_each_element_once(value: str, points: int) -> None:
+    """However many points there are beside the part, of which other parts are read."""
+    stage = parse(f"input x: f32[4, 3]\ny[i: 4, j: 7] = {value}\nreturn y").stages[0]
+    assert [visits(read, stage, 12) for read in stage.reads()] == [points]

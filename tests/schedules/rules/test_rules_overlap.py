@@ -129,6 +129,20 @@ def test_a_border_grows_from_stage_to_stage() -> None:
     assert [group.forms[name]["a0"].high for name in group.members] == [2, 4]
 
 
+@pytest.mark.parametrize(("columns", "taken"), [(40, 1), (400, 0)])
+def test_a_small_part_of_what_is_put_together_runs_elsewhere(columns: int, taken: int) -> None:
+    """Most tiles of the whole need nothing of it, and its own points would be a small part of those that they go over."""
+    body = body_of(
+        parse(f"""input x: f32[9, 42]
+input y: f32[9, {columns}]
+a[i: 9, j: 40] = x[i, j] * x[i, j + 1] + x[i, j + 2]
+b[i: 9, j: {columns + 40}] = select(j < {columns}, y[i, j], exp(a[i, j - {columns}]))
+return b""")
+    )
+    group = tile_group(body, body.stages[-1], frozenset(), 32)
+    assert len(group.members if group else ()) == taken
+
+
 @pytest.mark.parametrize("how", [TILES, SLIDING])
 def test_what_all_colours_need_is_computed_once_for_them(how: str) -> None:
     """The loop over colours runs inside of the loops at which weights are computed, and the sums of all fit in registers."""
