@@ -110,7 +110,7 @@ def contiguous_axis(program: Program, stage: Stage) -> str | None:
         score -= points_of(stage) * sum(_chosen_along(read, axis.name) for read in lines)
         if axis in stage.axes and output_stride(stage, axis.name) == 1:
             score += prod(a.extent for a in stage.axes)
-        if score and (best is None or (score, position) > best[:2]):
+        if score > 0 and (best is None or (score, position) > best[:2]):
             best = (score, position, axis.name)
     return best[2] if best else None
 

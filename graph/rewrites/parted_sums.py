@@ -28,18 +28,18 @@ _STEPS = 3  # pointwise stages between a reduction and what it puts together
 
 def parted_sums(program: Program) -> Program:
     """The program with reductions over joined tensors in parts."""
-    found = {stage.name: parts for stage in program.stages if (parts := _in_parts(program, stage))}
+    inlining = Inlining(program)  # one for all: what is inlined for a reduction, nobody else reads
+    found = {stage.name: parts for stage in program.stages if (parts := _in_parts(program, stage, inlining))}
     return needed_stages(with_stages(program, found)) if found else program
 
 
-def _in_parts(program: Program, stage: Stage) -> tuple[Stage, ...]:
+def _in_parts(program: Program, stage: Stage, inlining: Inlining) -> tuple[Stage, ...]:
     """A reduction as one for each part and what puts them together; nothing where it has no parts."""
     if stage.combiner not in _TOGETHER or len(stage.tensors) != 1 or not _is_exact(stage.tensors[0].dtype):
         return ()
     way = _way_to_joins(program, stage, _STEPS)
     if not way:
         return ()
-    inlining = Inlining(program)
     for name in way:
         inlining.inline(name)
     whole = simplified(inlining.stage(stage.name))
