@@ -14,6 +14,9 @@ from ...graph.importers.torch_export import dtype_of, operator_name, torch_modul
 from ...graph.importers.torch_graph import uncovered
 
 PREFIX = "tilesmith_"  # of the modules that stand for what is covered
+# Products of groups of rows. No matrix of parameters, which torch may change, is packed ahead; to pack each at each call for
+# a few rows takes five times as long as torch does (a Mixtral of three layers and 32 tokens, two threads of a Zen 4).
+GROUPED = frozenset(("_grouped_mm.default", "transformers.grouped_mm_fallback.default"))
 
 
 def split(module: Any) -> tuple[Any, dict[str, str]]:
@@ -58,6 +61,8 @@ def _why_not_run(node: Any) -> str:
     schema = getattr(node.target, "_schema", None)
     if schema is not None and schema.is_mutable:
         return "writes to an operand"
+    if schema is not None and operator_name(node.target) in GROUPED:
+        return "a product of groups of rows, with weights that would be packed at each call"
     value = node.meta.get("val")
     values = [] if isinstance(value, tuple | list) else [value]  # several are looked at where they are taken apart
     if node.target is not operator.getitem:

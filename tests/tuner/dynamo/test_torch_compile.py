@@ -78,6 +78,17 @@ def test_what_is_not_covered_stays_in_torch(capfd: pytest.CaptureFixture[str]) -
     assert [line for line in said.splitlines() if "stays in torch" in line] == ["  i0 stays in torch: i0.default"]
 
 
+@pytest.mark.skipif(not hasattr(torch, "_grouped_mm"), reason="torch has no products of groups")
+def test_products_of_groups_stay_in_torch_where_weights_may_change(capfd: pytest.CaptureFixture[str]) -> None:
+    def function(x: Any, weights: Any, ends: Any) -> Any:
+        return torch._grouped_mm(x.tanh(), weights, offs=ends).sin() * 2
+
+    x, weights = (torch.randn(shape).bfloat16() for shape in ((24, 16), (3, 16, 32)))
+    given = x, weights, torch.tensor([8, 8, 24], dtype=torch.int32)
+    torch.testing.assert_close(ours(function)(*given), function(*given))
+    assert "a product of groups of rows" in capfd.readouterr().err
+
+
 def test_tensors_written_into_a_function_are_read() -> None:
     def function(x: Any) -> Any:
         return (x * torch.tensor([1.0, 2.0, 3.0])).relu() + torch.tensor(0.5)
