@@ -10,15 +10,15 @@ Where a join is the beginning of a larger one, as those of dense blocks are, it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
 from ...codegen.rows import PitchedRows
-from ...tensor.expr import Expr, Op, Read, Var
-from ...tensor.indices.affine import affine
+from ...tensor.expr import Expr, Read
 from ...tensor.program import Axis, Program, Stage
 from ..place import Inside, TensorPlace
+from ..rewrites.pieces import pieces_of
 from .places import distance
 
 
@@ -37,7 +37,7 @@ def parts_of_join(program: Program, stage: Stage) -> list[JoinedPart] | None:
     if stage.combiner is not None or len(stage.tensors) != 1:
         return None
     for axis in stage.axes:
-        pieces = list(_pieces(stage.bodies[0], axis, 0, axis.extent)) if axis.extent > 1 else []
+        pieces = list(pieces_of(stage.bodies[0], axis, 0, axis.extent)) if axis.extent > 1 else []
         if len(pieces) > 1:
             parts = [_part(program, stage, axis, *piece) for piece in pieces]
             names = {part.tensor for part in parts if part is not None}
@@ -60,22 +60,6 @@ def _part(program: Program, stage: Stage, axis: Axis, start: int, end: int, valu
         return None
     rows = PitchedRows(length, axis.extent * step) if lines > 1 else None
     return JoinedPart(value.tensor, lines * length, start * step, rows)
-
-
-def _pieces(value: Expr, axis: Axis, start: int, end: int) -> Iterator[tuple[int, int, Expr]]:
-    """Splits the range of an axis where a `select` on that axis does: (first point, end, the value between them)."""
-    if isinstance(value, Op) and value.name == "select":
-        condition, below, above = value.args
-        if isinstance(condition, Op) and condition.name in ("lt", "ge"):
-            form = affine(condition.args[0]).minus(affine(condition.args[1]))
-            if form.terms == ((Var(axis.name), 1),):
-                border = min(max(-form.constant, start), end)
-                if condition.name == "ge":
-                    below, above = above, below
-                yield from _pieces(below, axis, start, border) if border > start else ()
-                yield from _pieces(above, axis, border, end) if border < end else ()
-                return
-    yield start, end, value
 
 
 @dataclass(frozen=True)

@@ -9,18 +9,16 @@ quantized model, whose parts have scales of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ...schedules.access import identity_read, reads_of
 from ...schedules.inlining import can_inline
-from ...tensor.expr import Expr, Op, Read, substitute
-from ...tensor.functions import select
+from ...tensor.expr import Expr, Read, substitute
+from ...tensor.ops.movement import part_at
 from ...tensor.program import Axis, Program, Stage, Tensor
 from ...tensor.stage_edits import free_name, map_reads, shape_of, simplified, with_stages
-from .parts import cut_of
-
-_PARTS = 16  # the most parts of a join
+from .pieces import MOST, pieces_of
 
 
 def narrow_joins(program: Program) -> Program:
@@ -61,25 +59,12 @@ def _join_of(program: Program, stage: Stage) -> _Join | None:
 
 def _parts_of(made: Stage) -> _Join | None:
     """A stage as a join, if it is one of tensors that are read as they are."""
-    cut = cut_of(made.bodies[0])
-    names = [axis.name for axis in made.axes]
-    if cut is None or cut[0] not in names:
-        return None
-    axis = made.axes[names.index(cut[0])]
-    parts = tuple(_pieces(made.bodies[0], axis.name, 0, axis.extent))
-    reads_only = all(isinstance(value, Read) for _, value in parts)
-    return _Join(made, names.index(axis.name), parts) if reads_only and 1 < len(parts) <= _PARTS else None
-
-
-def _pieces(body: Expr, axis: str, begin: int, end: int) -> Iterator[tuple[int, Expr]]:
-    """Gives each place from which on a body is something else, and what it is there."""
-    cut = cut_of(body)
-    if cut is None or cut[0] != axis or not begin < cut[1] < end:
-        yield begin, body
-        return
-    assert isinstance(body, Op)
-    yield from _pieces(body.args[1], axis, begin, cut[1])
-    yield from _pieces(body.args[2], axis, cut[1], end)
+    for position, axis in enumerate(made.axes):
+        parts = tuple((start, value) for start, _, value in pieces_of(made.bodies[0], axis, 0, axis.extent))
+        if len(parts) > 1:
+            reads_only = all(isinstance(value, Read) for _, value in parts)
+            return _Join(made, position, parts) if reads_only and len(parts) <= MOST else None
+    return None
 
 
 def _in_parts(program: Program, stage: Stage, join: _Join, taken: set[str]) -> Iterator[Stage]:
@@ -91,7 +76,8 @@ def _in_parts(program: Program, stage: Stage, join: _Join, taken: set[str]) -> I
         for (begin, value), end in zip(join.parts, ends, strict=True)
     ]
     yield from made
-    yield replace(stage, bodies=(_side_by_side(stage.axes, join.position, made, begins),))
+    whole = part_at([part.tensors[0] for part in made], join.position, [axis.var for axis in stage.axes])
+    yield replace(stage, bodies=(whole,))
 
 
 def _part(program: Program, stage: Stage, join: _Join, value: Expr, place: tuple[int, int], taken: set[str]) -> Stage:
@@ -105,20 +91,3 @@ def _part(program: Program, stage: Stage, join: _Join, value: Expr, place: tuple
     tensor = Tensor(name, stage.tensors[0].dtype, shape_of(axes))
     moved = substitute(body, {axis.name: axis.var + begin})
     return simplified(replace(stage, tensors=(tensor,), axes=axes, bodies=(moved,)))
-
-
-def _side_by_side(axes: Sequence[Axis], position: int, parts: Sequence[Stage], begins: Sequence[int]) -> Expr:
-    """The choice between parts, at the point of axes where they are joined."""
-    place = axes[position].var
-    values = [
-        Read(
-            part.name,
-            tuple(axis.var - begin if axis == axes[position] else axis.var for axis in axes),
-            part.tensors[0].dtype,
-        )
-        for part, begin in zip(parts, begins, strict=True)
-    ]
-    whole: Expr = values[-1]
-    for value, end in zip(values[-2::-1], begins[:0:-1], strict=True):
-        whole = select(place < end, value, whole)
-    return whole

@@ -16,13 +16,12 @@ from itertools import pairwise
 from ...schedules.access import is_anchor, moves_data_only
 from ...schedules.inlining import Inlining, can_inline
 from ...tensor.dtype import DType, f32, f64, i64
-from ...tensor.expr import Expr, Op, const, walk
+from ...tensor.expr import Const, Expr, Op, Var, const, walk
 from ...tensor.program import Axis, Program, Stage, Tensor
 from ...tensor.stage_edits import free_name, needed_stages, reduced_over, result_of, simplified, with_stages
-from .parts import cut_of
+from .pieces import MOST
 
 _TOGETHER = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
-_PARTS = 16  # the most parts of a reduction
 _STEPS = 3  # pointwise stages between a reduction and what it puts together
 
 
@@ -47,7 +46,7 @@ def _in_parts(program: Program, stage: Stage, inlining: Inlining) -> tuple[Stage
     if len(cuts) != 1 or is_anchor(whole):
         return ()
     (axis, ends), *_ = cuts.items()
-    return _parts(program, whole, axis, ends) if len(ends) <= _PARTS else ()
+    return _parts(program, whole, axis, ends) if len(ends) <= MOST else ()
 
 
 def _is_exact(dtype: DType) -> bool:
@@ -74,13 +73,26 @@ def _inner(program: Program, reader: Stage) -> list[Stage]:
 
 def _joins_computed(program: Program, stage: Stage) -> bool:
     """Says whether a stage puts parts side by side, one of which is computed for it alone."""
-    joins = any(cut_of(node) for body in stage.bodies for node in walk(body))
+    joins = any(_cut_of(node) for body in stage.bodies for node in walk(body))
     return joins and any(not moves_data_only(part) for part in _inner(program, stage))
+
+
+def _cut_of(node: Expr) -> tuple[str, int] | None:
+    """The axis and its first value behind a part, of a choice between what lies before and what lies behind. Where parts were
+    stacked, and their axis was put together with one of theirs, it is known by a quotient."""
+    match node:
+        case Op(name="select", args=(Op(name="lt", args=(place, Const(value=end))), _, _)):
+            match place:
+                case Var(name=axis):
+                    return axis, int(end)
+                case Op(name="floordiv", args=(Var(name=axis), Const(value=size))):
+                    return axis, int(end) * int(size)
+    return None
 
 
 def _ends(stage: Stage, axis: Axis) -> list[int]:
     """Returns where the parts of an axis end; none where it has no parts."""
-    cuts = {cut[1] for body in stage.bodies for node in walk(body) if (cut := cut_of(node)) and cut[0] == axis.name}
+    cuts = {cut[1] for body in stage.bodies for node in walk(body) if (cut := _cut_of(node)) and cut[0] == axis.name}
     return [*sorted(cuts), axis.extent] if cuts else []
 
 

@@ -105,22 +105,23 @@ def concat(shapes: Shapes, axis: Index = 0, dtype: str = "f32", constants: Seque
 
 
 def joined(parts: Sequence[Tensor], axis: int) -> Tensor:
-    """One part behind the other along an axis. Select chains: each part guards its reads by where it ends."""
+    """One part behind the other along an axis."""
     size = sum(part.shape[axis] for part in parts)
     shape = (*parts[0].shape[:axis], size, *parts[0].shape[axis + 1 :])
+    return compute(shape, lambda *i: part_at(parts, axis, i), name="out")
 
-    def element(*i: Expr) -> Expr:
-        start = size
-        found: Expr | None = None
-        for part in reversed(parts):
-            start -= part.shape[axis]
-            value = part[(*i[:axis], simplify(i[axis] - start), *i[axis + 1 :])]
-            end = start + part.shape[axis]
-            found = value if found is None else select(i[axis] < end, value, found)
-        assert found is not None
-        return found
 
-    return compute(shape, element, name="out")
+def part_at(parts: Sequence[Tensor], axis: int, i: Sequence[Expr]) -> Expr:
+    """The element at indices of parts that lie one behind the other along an axis. Select chains: each part guards its reads by
+    where it ends."""
+    start = sum(part.shape[axis] for part in parts)
+    found: Expr | None = None
+    for part in reversed(parts):
+        end, start = start, start - part.shape[axis]
+        value = part[(*i[:axis], simplify(i[axis] - start), *i[axis + 1 :])]
+        found = value if found is None else select(i[axis] < end, value, found)
+    assert found is not None
+    return found
 
 
 @operator
