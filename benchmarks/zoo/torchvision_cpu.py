@@ -3,20 +3,9 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
-from functools import cache
 from types import ModuleType
 
-from tilesmith.graph.importers.torchvision import declare_operators
-
-
-@cache
-def torchvision() -> ModuleType | None:
-    """torchvision, or None where it is not installed. It is there for its models: its own operators cannot be called."""
-    if importlib.util.find_spec("torchvision") is None:
-        return None
-    declare_operators()
-    return importlib.import_module("torchvision")
+from tilesmith.graph.importers.torchvision import torchvision_module as torchvision
 
 
 def transformers() -> ModuleType:

@@ -194,9 +194,9 @@ def load_function(what: str, *, of_torch: bool = False) -> Callable[..., Any]:
     if "" not in sys.path:
         sys.path.insert(0, "")  # as `python -m` does: modules of the folder that the command is called from
     if of_torch or place.partition(".")[0] == "torchvision":
-        from ....graph.importers.torchvision import declare_operators
+        from ....graph.importers.torchvision import torchvision_module
 
-        declare_operators()
+        torchvision_module()
     try:
         module = importlib.import_module(place)
     except Exception as error:
