@@ -13,7 +13,7 @@ from math import prod
 from ...common.errors import ArgumentError
 from .. import build
 from ..build import compute, literal, reduce_axis, select
-from ..dtype import i32, i64
+from ..dtype import DType, i32, i64
 from ..expr import Expr
 from ..identity import identity
 from ..program import Program, Tensor
@@ -24,6 +24,8 @@ from .operator import Operands, operator
 from .order import before
 
 FEW = 8  # of many, so few that a fold finds them sooner
+FEW_OF_ROWS = 32  # where rows are in the lanes of its vectors,
+ROWS = 4  # and as many that lanes are worth it
 MANY = 32
 LONG = 512  # so many that merging takes less time than counting, where
 MUCH = 4_000_000  # comparisons are to be counted, for a dozen kernels take a second to compile
@@ -70,7 +72,8 @@ def topk(
 
 def first_along(x: Tensor, axis: int, descending: bool, count: int) -> tuple[Tensor, Tensor]:
     """The first elements along an axis in order, and where they were, i64."""
-    if count <= FEW and x.shape[axis] >= MANY:
+    rows = prod(x.shape) // x.shape[axis]
+    if count <= (FEW_OF_ROWS if rows >= ROWS else FEW) and x.shape[axis] >= MANY:
         return _best(x, axis, descending, count)
     if x.shape[axis] > LONG and prod(x.shape) * x.shape[axis] > MUCH:
         return _merged(x, axis, descending, count)
@@ -124,7 +127,7 @@ def _best(x: Tensor, axis: int, descending: bool, count: int) -> tuple[Tensor, T
             for n, (v, p) in enumerate(zip(held, places, strict=True))
         ]
         made: list[Expr] = []
-        for states, own in ((held, new), (places, over.cast(i64))):
+        for states, own in ((held, new), (places, over.cast(i32))):
             for n, state in enumerate(states):
                 taken = own if n == 0 else select(wins[n - 1], states[n - 1], own)
                 made.append(select(wins[n], taken, state))
@@ -132,20 +135,20 @@ def _best(x: Tensor, axis: int, descending: bool, count: int) -> tuple[Tensor, T
 
     rank = len(outer)
     states = [build.State(f"value{n}", rank, 0, x.dtype) for n in range(count)]
-    states += [build.State(f"place{n}", rank, -1, i64) for n in range(count)]
+    states += [build.State(f"place{n}", rank, -1, i32) for n in range(count)]
     found = build.fold(outer, over, states, step)
 
-    def joined(parts: Sequence[Tensor], name: str) -> Tensor:
+    def joined(parts: Sequence[Tensor], name: str, dtype: DType) -> Tensor:
         def element(*i: Expr) -> Expr:
             rest = (*i[:axis], *i[axis + 1 :])
             value: Expr = parts[-1][rest]
             for n in reversed(range(count - 1)):
                 value = select(i[axis].equal(n), parts[n][rest], value)
-            return value
+            return value.cast(dtype)
 
         return compute((*x.shape[:axis], count, *x.shape[axis + 1 :]), element, name=name)
 
-    return joined(found[:count], "values"), joined(found[count:], "indices")
+    return joined(found[:count], "values", x.dtype), joined(found[count:], "indices", i64)
 
 
 def _values(x: Tensor, axis: int, places: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ What all tensors of a fold keep is independent: threads share it. Where vectors 
 read in order:
 
     an axis that all tensors keep     lanes hold points of their own; memory is walked in its order by blocks of steps
+    (any, where the state is large)   (and where it is not in that order, the elements of a step are gathered)
                                       chunk of columns, block of steps, columns, step, vectors, lanes
     the ordered axis                  one step after the other; several rows side by side, so that their chains overlap
                                       others, block of rows, step, rows of the block
@@ -25,7 +26,7 @@ from ....tensor.program import Program, Stage
 from ....tensor.rewrites.registry import apply_rewrite
 from ....tensor.scan import written_in_step
 from ...access import element_stride, output_stride
-from ...extents import ceildiv
+from ...extents import ceildiv, maximum
 from ...schedule import LoopHandle, Schedule, StageHandle
 from ..row_groups import row_axes
 from ..rule import Decided, Rule, rewriting
@@ -33,6 +34,8 @@ from ..rule import Decided, Rule, rewriting
 ROWS_AT_MOST = 8
 VECTORS_AT_MOST = 8
 LANES = (64, 128, 32)  # of a search: a few vectors, so that their chains overlap
+STATE_LEAST = 6  # words of a point, so many that the step costs more than gathered reads, where
+LANES_LEAST = 8  # there are points enough
 WIDTH_AT_MOST = 256  # points of an axis that only some tensors keep: more do not stay in registers
 
 
@@ -108,7 +111,25 @@ def _walked(program: Program, stage: Stage) -> str | None:
         whole = max(range(len(stage.tensors)), key=lambda n: len(stage.axes_of(n)))
         score |= {a.name: 1 for a in stage.axes if output_stride(stage, a.name, whole) == 1}
     best = max(score, key=lambda axis: score[axis], default=None)
-    return best if best is not None and score[best] else None
+    if best is None or not score[best]:
+        return None
+    if best == stage.reduction[0].name:
+        return _across(stage) or best
+    return best
+
+
+def _across(stage: Stage) -> str | None:
+    """Returns the axis whose points are in lanes although memory lies in the order of the steps: a step costs much more than to
+    gather its elements where its state is large."""
+    common = common_axes(stage)
+    if _words(stage) < STATE_LEAST or not common or stage.axis(common[-1]).extent < LANES_LEAST:
+        return None
+    return common[-1]
+
+
+def _words(stage: Stage) -> int:
+    """Returns the vectors of four-byte lanes that hold the state of as many points."""
+    return sum(max(1, tensor.dtype.bytes // f32.bytes) for tensor in stage.tensors)
 
 
 def _feeder(program: Program, root: Stage) -> str | None:
@@ -135,8 +156,9 @@ def _columns(s: Schedule, stage: StageHandle, along: str, root: bool) -> LoopHan
     (ordered,) = stage.reduction
     column = loops[along]
     vectors = s.factor(f"{name}.vectors", ceildiv(s.most(column), lanes), at_most=VECTORS_AT_MOST, default=4)
-    weight = sum(max(1, t.dtype.bytes // f32.bytes) for t in definition.tensors)
-    s.require(vectors * weight < s.target("vector_registers"), "the state of a tile fits in the vector registers")
+    words = _words(definition)
+    room = maximum(s.target("vector_registers"), words + 1)  # the state of one vector may lie in memory
+    s.require(vectors * words < room, "the state of a tile fits in the vector registers, or is that of one vector")
     others = [loops[a] for a in common_axes(definition) if a != along]
     rest = [loops[a.name] for a in definition.axes if a.name not in common_axes(definition)]
     if not root:

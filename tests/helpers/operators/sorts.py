@@ -33,5 +33,7 @@ CASES: list[Case] = [
     Case("topk", {"shape": (4, 21), "k": 5}, lambda x: first(x, 5, 1, True), with_specials),
     Case("topk", {"shape": (3, 40), "k": 4}, lambda x: first(x, 4, 1, True), with_specials),
     Case("topk", {"shape": (35, 6), "k": 3, "axis": 0, "largest": False}, lambda x: first(x, 3, 0, False), rounded),
+    Case("topk", {"shape": (11, 40), "k": 9}, lambda x: first(x, 9, 1, True), with_specials),
+    Case("topk", {"shape": (2, 33, 5), "k": 12, "axis": 1, "largest": False}, lambda x: first(x, 12, 1, False), rounded),
     Case("topk", {"shape": (40,), "k": 1, "dtype": "i32"}, lambda x: first(x, 1, 0, True)),
 ]  # fmt: skip

@@ -51,6 +51,10 @@ PROGRAMS: dict[str, Program] = {
     "cumprod backwards": ops.cumprod((6, 14), reverse=True),
     "cummax between": ops.cummax((3, 9, 20), axis=1),
     "one scan": ops.cumsum((40,)),
+    "topk of rows": ops.topk((19, 37), k=11),
+    "topk of columns": ops.topk((35, 13), k=4, axis=0, largest=False),
+    "topk between": ops.topk((3, 34, 9), k=9, axis=1),
+    "topk of bytes": ops.topk((21, 33), k=9, dtype="i8"),
     "softmax in one pass": parse(ONLINE.strip()),
 }
 
@@ -82,6 +86,15 @@ def test_threads_share_rows(name: str) -> None:
         tree = sketch.apply(program, HOST, _least(program, sketch, HOST))
         folds = [s for s in tree.stages if s.at is None and tree.definition(s.stage).fold is not None]
         assert all(s.loops[0].kind is LoopKind.PARALLEL for s in folds), sketch.title
+
+
+def test_rows_whose_state_is_large_are_in_lanes_wherever_memory_lies() -> None:
+    for k, lanes in ((2, False), (3, True), (11, True)):
+        program = body_of(ops.topk((64, 48), k=k))
+        for sketch in derive(program)[1:]:
+            tree = sketch.apply(program, HOST, _least(program, sketch, HOST))
+            folds = [s for s in tree.stages if tree.definition(s.stage).fold is not None]
+            assert [any(loop.kind is LoopKind.VECTOR for loop in s.loops) for s in folds] == [lanes], (k, sketch.title)
 
 
 def test_the_first_of_equal_elements_wins_and_nan_wins_over_all() -> None:
