@@ -34,7 +34,7 @@ from ..rule import Decided, Rule, rewriting
 ROWS_AT_MOST = 8
 VECTORS_AT_MOST = 8
 LANES = (64, 128, 32)  # of a search: a few vectors, so that their chains overlap
-STATE_LEAST = 6  # words of a point, so many that the step costs more than gathered reads, where
+STATE_LEAST = 4  # words of a point, so many that the step costs more than gathered reads, where
 LANES_LEAST = 8  # there are points enough
 WIDTH_AT_MOST = 256  # points of an axis that only some tensors keep: more do not stay in registers
 
@@ -56,7 +56,7 @@ def _apply(s: Schedule, root: str, anchor: str, decided: Decided) -> set[str]:
 def _rewrite(s: Schedule) -> None:
     """Does a search along memory in lanes, where that may be."""
     for stage in s.program.stages:
-        if stage.fold is None or _walked(s.program, stage) != stage.reduction[0].name:
+        if stage.fold is None or _in_memory(s.program, stage) != stage.reduction[0].name:
             continue
         options = [
             lanes for lanes in LANES if stage.reduction[0].extent >= 2 * lanes and _searches(s.program, stage, lanes)
@@ -101,6 +101,18 @@ def _in_step(stage: Stage) -> set[str]:
 
 
 def _walked(program: Program, stage: Stage) -> str | None:
+    """Returns the axis along which the loops go: that of memory, or one whose points are in lanes.
+
+    Where the state is large, a step costs much more than to gather its elements, if memory lies in the order of the steps.
+    """
+    along, common = _in_memory(program, stage), common_axes(stage)
+    large = _words(stage) >= STATE_LEAST and len(common) == len(stage.axes) > 0
+    if large and along == stage.reduction[0].name and stage.axis(common[-1]).extent >= LANES_LEAST:
+        return common[-1]
+    return along
+
+
+def _in_memory(program: Program, stage: Stage) -> str | None:
     """Returns the axis along which most of what is read lies in order; without reads, that of the largest tensor."""
     score = {a.name: 0 for a in stage.all_axes}
     for read in stage.reads():
@@ -111,20 +123,7 @@ def _walked(program: Program, stage: Stage) -> str | None:
         whole = max(range(len(stage.tensors)), key=lambda n: len(stage.axes_of(n)))
         score |= {a.name: 1 for a in stage.axes if output_stride(stage, a.name, whole) == 1}
     best = max(score, key=lambda axis: score[axis], default=None)
-    if best is None or not score[best]:
-        return None
-    if best == stage.reduction[0].name:
-        return _across(stage) or best
-    return best
-
-
-def _across(stage: Stage) -> str | None:
-    """Returns the axis whose points are in lanes although memory lies in the order of the steps: a step costs much more than to
-    gather its elements where its state is large."""
-    common = common_axes(stage)
-    if _words(stage) < STATE_LEAST or not common or stage.axis(common[-1]).extent < LANES_LEAST:
-        return None
-    return common[-1]
+    return best if best is not None and score[best] else None
 
 
 def _words(stage: Stage) -> int:
