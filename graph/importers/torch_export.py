@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from inspect import signature
@@ -76,7 +77,7 @@ def exported(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None)
     else:
         _check_call(torch, module, args, kwargs)
         try:
-            with torch.no_grad(), catch_warnings():
+            with torch.no_grad(), catch_warnings(), _left_as_it_is(module):
                 simplefilter("ignore", FutureWarning)  # torch warns of its own code
                 found = export.export(module, tuple(args), dict(kwargs or {}), strict=False)
         except Exception as error:
@@ -89,6 +90,19 @@ def exported(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None)
     with torch.no_grad(), catch_warnings():
         simplefilter("ignore", FutureWarning)
         return found.run_decompositions(dict(_decompositions()))
+
+
+@contextmanager
+def _left_as_it_is(module: Any) -> Iterator[None]:
+    """Takes back what a module assigns to its attributes while it is traced: tensors without values, such as anchors that a
+    detector keeps for the next image of the same size. Calls after it would find them."""
+    before = [(part, dict(vars(part))) for part in module.modules()]
+    try:
+        yield
+    finally:
+        for part, attributes in before:
+            vars(part).clear()
+            vars(part).update(attributes)
 
 
 def _check_call(torch: ModuleType, module: Any, args: Any, kwargs: Any) -> None:

@@ -145,6 +145,25 @@ def test_an_exported_program_is_taken_as_it_is() -> None:
     agrees(ts.from_torch(torch.export.export(module, args)), module, args)
 
 
+class Anchored(nn.Module):
+    """Keeps what depends on the size of its input for the next one, as detectors keep anchors."""
+
+    size: Any = None
+    anchors: Any = torch.empty(0)
+
+    def forward(self, x: Any) -> Any:
+        if self.size != x.shape:
+            self.size, self.anchors = x.shape, torch.arange(x.shape[-1], dtype=x.dtype) * 0.5
+        return x + self.anchors
+
+
+def test_a_module_that_keeps_tensors_can_be_called_afterwards() -> None:
+    module = Anchored()
+    model = ts.from_torch(nn.Sequential(module), (torch.zeros(2, 5),))
+    assert module.size is None
+    agrees(model, nn.Sequential(module), (torch.randn(2, 5),), close=1e-6)
+
+
 def test_stages_stand_in_the_order_of_the_module() -> None:
     def function(x: Any) -> Any:
         first = x.exp()
