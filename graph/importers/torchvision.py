@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import re
 import sys
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -35,6 +36,15 @@ def torchvision_module() -> ModuleType | None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
         del sys.modules[name]  # what the failed import has left: its modules hold the package that is gone
     return importlib.import_module("torchvision")
+
+
+def prepare_torchvision() -> None:
+    """Imports torchvision where it is installed, for modules that ask for it.
+
+    What its import raises is raised again where they ask; those that do not need not know. Errors: UserError without torch.
+    """
+    with suppress(ImportError, RuntimeError, AttributeError):
+        torchvision_module()
 
 
 def _declared(folder: Path) -> bool:

@@ -24,8 +24,8 @@ from .operator import Operands, operator
 from .order import before
 
 FEW = 8  # of many, so few that a fold finds them sooner
-FEW_OF_ROWS = 32  # where rows are in the lanes of its vectors,
-ROWS = 4  # and as many that lanes are worth it
+FEW_OF_ROWS = 32  # where its rows are computed side by side,
+ROWS = 4  # and so many of them
 MANY = 32
 LONG = 512  # so many that merging takes less time than counting, where
 MUCH = 4_000_000  # comparisons are to be counted, for a dozen kernels take a second to compile

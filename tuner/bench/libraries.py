@@ -9,7 +9,7 @@ from typing import Any
 
 from ...common.errors import ArgumentError
 from ...common.near import did_you_mean
-from ...graph.importers.torchvision import torchvision_module
+from ...graph.importers.torchvision import prepare_torchvision
 from ...measure.compare.serving import PlainCall
 from ...tensor.dtype import DTYPES as ALL_DTYPES
 from .calls import Array, ModelWay, NamedArrays
@@ -140,7 +140,7 @@ def _module(
 ) -> ModelWay:
     import torch
 
-    torchvision_module()  # of torchvision, which its modules ask for
+    prepare_torchvision()
     module = torch.load(path, weights_only=False)  # this very run has written it, into a folder of its own
     return module_way(module, inputs, threads, compiled=compiled)
 

@@ -194,9 +194,9 @@ def load_function(what: str, *, of_torch: bool = False) -> Callable[..., Any]:
     if "" not in sys.path:
         sys.path.insert(0, "")  # as `python -m` does: modules of the folder that the command is called from
     if of_torch or place.partition(".")[0] == "torchvision":
-        from ....graph.importers.torchvision import torchvision_module
+        from ....graph.importers.torchvision import prepare_torchvision
 
-        torchvision_module()
+        prepare_torchvision()
     try:
         module = importlib.import_module(place)
     except Exception as error:
