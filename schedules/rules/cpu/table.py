@@ -9,14 +9,16 @@ from ..few import FEW
 from ..inline import INLINE
 from ..rule import Rules
 from ..trim import CUT, TRIM
-from .choice import CHOICE
 from .dots import DOT_WORDS, DOTS
 from .exceptional import EXCEPTIONAL
-from .filters import FILTERS
+from .fast_windows.choice import CHOICE
+from .fast_windows.filters import FILTERS
+from .fast_windows.transform import TRANSFORM, TRANSFORMS_APART
 from .fold import FOLD
 from .groups import GROUPS
 from .matrix.rows import MATRIX_ROWS
 from .matrix.rule import CHOICES_APART, PACKED, PRODUCTS, PRODUCTS_APART
+from .narrow import NARROW
 from .online import ONLINE
 from .overlap import OVERLAP
 from .pairs import PAIRS, PAIRS_APART
@@ -29,7 +31,6 @@ from .slide import SLIDE, SLIDE_DATA
 from .split import SPLIT
 from .stream import STREAM
 from .tile import TILE
-from .transform import TRANSFORM, TRANSFORMS_APART
 from .widen import WIDE_APART, WIDEN
 from .window import WINDOW, WINDOW_DATA
 
@@ -89,6 +90,7 @@ CPU = Rules(
         OVERLAP,  # stages that read one another a few points apart, where it was chosen
         GROUPS,  # sums over groups of sums over a group, where it was chosen
         WINDOW,  # a reduction with reuse whose data slide: convolutions
+        NARROW,  # a product with few columns: its depth in lanes
         SLIDE,  # a small window without reuse: depthwise, pooling, stencils
         TILE,  # a reduction with reuse, and what finishes it: multi-level tiling, register tiles, packed operands
         STREAM,  # anything else: contiguous axis in vectors, rows in parallel, and within them what belongs to one row

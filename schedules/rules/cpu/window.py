@@ -19,7 +19,7 @@ in a near cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -29,10 +29,11 @@ from ....tensor.expr import Expr, Read, Var
 from ....tensor.indices.affine import affine
 from ....tensor.program import Program, Stage
 from ....tensor.rewrites.pad_reads import can_pad_reads, guarded_reads
-from ...access import depends, element_stride, finished, is_anchor, output_stride, plain_dimension
+from ...access import depends, element_stride, is_anchor, output_stride, plain_dimension
 from ...extents import Extent, ceildiv
 from ...prepared import constant_tensors
 from ...schedule import LoopHandle, Schedule, StageHandle
+from ..orders import correspondence, finished_in_any_order
 from ..rule import Rule, finishing, keeping, rewriting, scheduling
 from .register_tile import UNROLL_AT_MOST, VECTORS_AT_MOST, require_registers
 from .transpose import NARROWEST, square, square_side
@@ -247,7 +248,7 @@ class _Tiling:
     def _finished(self) -> DataAndColumns:
         """Schedules the root, a pointwise stage of the same points in any order of its axes, with the anchor inside."""
         root = self.s.stage(self.root)
-        order = _correspondence(root.definition, self.anchor, self.definition)
+        order = correspondence(root.definition, self.anchor, self.definition)
         names = [a.name for a in root.definition.axes]
         loops = {mine: root.loops[names.index(theirs)] for mine, theirs in order.items()}
         if output_stride(root.definition, order[self.window.vector]) == 1:
@@ -361,27 +362,6 @@ class _Tiling:
         self.s.vectorize(pieces[-1])
 
 
-def _finishes(program: Program, stage: Stage, taken: Set[str]) -> Stage | None:
-    """Returns the anchor whose values a pointwise stage finishes, point by point, in whatever order of the axes."""
-    return finished(
-        program,
-        stage,
-        taken,
-        lambda read, p: window_of(program, p) is not None and bool(_correspondence(stage, p.name, p)),
-    )
-
-
-def _correspondence(stage: Stage, tensor: str, anchor: Stage) -> dict[str, str]:
-    """Maps each axis of the anchor to that of the stage that reads it there; empty unless each point is read once."""
-    reads = [r for r in stage.reads() if r.tensor == tensor]
-    if len(reads) != 1 or len(stage.axes) != len(anchor.axes):
-        return {}
-    names = [index.name if isinstance(index, Var) else "" for index in reads[0].indices]
-    if sorted(names) != sorted(a.name for a in stage.axes):
-        return {}
-    return {a.name: name for a, name in zip(anchor.axes, names, strict=True)}
-
-
 def _is_wide(stage: Stage, axis: str) -> bool:
     return stage.axis(axis).extent >= NARROWEST
 
@@ -393,7 +373,7 @@ def _scheduled(s: Schedule, root: str, anchor: str, parts: WindowRoles) -> set[s
 WINDOW = Rule(
     "window",
     rewriting(_rewrite),
-    finishing(_finishes, window_of),
+    finishing(finished_in_any_order(window_of), window_of),
     scheduling(window_of, _scheduled),
 )
 WINDOW_DATA = Rule("window data", keeping(_pieces_of_data))

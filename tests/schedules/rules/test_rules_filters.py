@@ -18,8 +18,8 @@ from tilesmith.schedules.auto import derive
 from tilesmith.schedules.loops import LoopTree
 from tilesmith.schedules.plan.stage import plan_of
 from tilesmith.schedules.prepared import prepared_stages
-from tilesmith.schedules.rules.cpu import transform
-from tilesmith.schedules.rules.cpu.filters import filters_of
+from tilesmith.schedules.rules.cpu.fast_windows import transform
+from tilesmith.schedules.rules.cpu.fast_windows.filters import filters_of
 from tilesmith.schedules.sketch import Sketch
 from tilesmith.schedules.space import config
 from tilesmith.targets.target import Target, parse_target

@@ -45,6 +45,12 @@ C[i: 64, j: 64] = sum[k: 64](A[i, k] * B[k, j])
 D[i: 64, j: 64] = max(C[i, j], 0)
 return D
 """
+FEW_COLUMNS = """
+input x: f32[64, 32]
+constant w: f32[32, 3]
+y[i: 64, j: 3] = sum[k: 32](x[i, k] * w[k, j])
+return y
+"""
 ROWS_OF_WORDS = """
 input Q: bf16[64, 32]
 input K: bf16[64, 32]
@@ -94,6 +100,7 @@ def test_each_rule_for_processors_schedules_what_it_is_for() -> None:
         "groups": rules_of(parse(WEIGHTS.strip())),
         "window": rules_of(convolved("nhwc"), first=0),
         "overlap": rules_of(parse(FILTERED.strip()), first="tiles"),
+        "narrow": rules_of(parse(FEW_COLUMNS.strip())),
         "slide": rules_of(ops.depthwise_conv2d(1, 8, 16, 16, padding=1)),
         "tile": rules_of(finished),
         "stream": rules_of(ops.softmax(64, 256)),

@@ -11,7 +11,7 @@ from tilesmith.codegen.pipeline import loop_ir
 from tilesmith.schedules.auto import derive
 from tilesmith.schedules.loops import Scope
 from tilesmith.schedules.prepared import prepared_stages
-from tilesmith.schedules.rules.cpu.transform import kept_transforms, transform_of
+from tilesmith.schedules.rules.cpu.fast_windows.transform import kept_transforms, transform_of
 from tilesmith.schedules.space import config
 from tilesmith.targets.target import parse_target
 from tilesmith.tensor import ops

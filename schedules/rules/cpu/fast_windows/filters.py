@@ -15,14 +15,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ....tensor.expr import Read, Var
-from ....tensor.program import Program, Stage
-from ...access import depends, plain_dimension
-from ...prepared import constant_tensors
-from ...schedule import LoopHandle, Schedule
-from ..rule import Decided, Rule
-from .register_tile import register_tile
-from .tile import Parts, can_tile, parts_of, tiles_of_blocks
+from .....tensor.expr import Read, Var
+from .....tensor.program import Program, Stage
+from ....access import depends, plain_dimension
+from ....prepared import constant_tensors
+from ....schedule import LoopHandle, Schedule
+from ...rule import Decided, Rule
+from ..register_tile import register_tile
+from ..tile import Parts, can_tile, parts_of, tiles_of_blocks
 from .transform import Transform, any_transform_of, written_out
 
 

@@ -14,20 +14,20 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 
-from ....common.errors import ProgramError
-from ....tensor.dtype import f32, f64, i32
-from ....tensor.expr import Const, Op, Read, Var, variables
-from ....tensor.indices.affine import affine
-from ....tensor.program import Program, Stage
-from ....tensor.rewrites.fast_windows.winograd_taps import RESULTS
-from ....tensor.rewrites.registry import apply_rewrite
-from ...access import depends, element_stride, output_stride, plain_dimension
-from ...prepared import constant_tensors
-from ...schedule import LoopHandle, Schedule, StageHandle
-from ..rule import Decided, Rule, nests_of_their_own
-from .dots import WordsAsked, multiplies_halves_alone
-from .transpose import NARROWEST
-from .window import WindowRoles, window_of
+from .....common.errors import ProgramError
+from .....tensor.dtype import f32, f64, i32
+from .....tensor.expr import Const, Op, Read, Var, variables
+from .....tensor.indices.affine import affine
+from .....tensor.program import Program, Stage
+from .....tensor.rewrites.fast_windows.winograd_taps import RESULTS
+from .....tensor.rewrites.registry import apply_rewrite
+from ....access import depends, element_stride, output_stride, plain_dimension
+from ....prepared import constant_tensors
+from ....schedule import LoopHandle, Schedule, StageHandle
+from ...rule import Decided, Rule, nests_of_their_own
+from ..dots import WordsAsked, multiplies_halves_alone
+from ..transpose import NARROWEST
+from ..window import WindowRoles, window_of
 
 TILES = (4, 2)  # outputs in each direction of a tile of a fast convolution
 TILES_OF_INTEGERS = (2,)  # the same of bytes

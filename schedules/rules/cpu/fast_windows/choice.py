@@ -21,17 +21,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
-from ....tensor.exceptional import exceptional_condition
-from ....tensor.expr import Read, Var
-from ....tensor.program import Program, Stage
-from ...access import depends, finished, identity_read, plain_dimension
-from ...extents import Extent, ceildiv
-from ...prepared import constant_tensors
-from ...schedule import LoopHandle, Schedule, StageHandle
-from ..rule import Decided, Rule
+from .....tensor.exceptional import exceptional_condition
+from .....tensor.expr import Read, Var
+from .....tensor.program import Program, Stage
+from ....access import depends, finished, identity_read, plain_dimension
+from ....extents import Extent, ceildiv
+from ....prepared import constant_tensors
+from ....schedule import LoopHandle, Schedule, StageHandle
+from ...rule import Decided, Rule
+from ..register_tile import RegisterTile, register_tile
+from ..tile import Parts, can_tile, is_streamed, parts_of, tiles_of_blocks
 from .filters import filters_of
-from .register_tile import RegisterTile, register_tile
-from .tile import Parts, can_tile, is_streamed, parts_of, tiles_of_blocks
 from .transform import fed_at, transform_of, with_feeder, written_out
 
 
