@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from inspect import signature
@@ -17,6 +16,7 @@ import numpy as np
 from ...common.errors import ArgumentError, UserError
 from ...common.outside import let_through
 from ...tensor.dtype import DType, bf16, boolean, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
+from .module_state import left_as_it_is
 
 _DTYPES = {
     "float64": f64, "float32": f32, "float16": f16, "bfloat16": bf16, "int64": i64, "int32": i32, "int16": i16, "int8": i8,
@@ -77,7 +77,7 @@ def exported(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None)
     else:
         _check_call(torch, module, args, kwargs)
         try:
-            with torch.no_grad(), catch_warnings(), _left_as_it_is(module):
+            with torch.no_grad(), catch_warnings(), left_as_it_is(module):
                 simplefilter("ignore", FutureWarning)  # torch warns of its own code
                 found = export.export(module, tuple(args), dict(kwargs or {}), strict=False)
         except Exception as error:
@@ -90,19 +90,6 @@ def exported(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None)
     with torch.no_grad(), catch_warnings():
         simplefilter("ignore", FutureWarning)
         return found.run_decompositions(dict(_decompositions()))
-
-
-@contextmanager
-def _left_as_it_is(module: Any) -> Iterator[None]:
-    """Takes back what a module assigns to its attributes while it is traced: tensors without values, such as anchors that a
-    detector keeps for the next image of the same size. Calls after it would find them."""
-    before = [(part, dict(vars(part))) for part in module.modules()]
-    try:
-        yield
-    finally:
-        for part, attributes in before:
-            vars(part).clear()
-            vars(part).update(attributes)
 
 
 def _check_call(torch: ModuleType, module: Any, args: Any, kwargs: Any) -> None:

@@ -164,6 +164,29 @@ def test_a_module_that_keeps_tensors_can_be_called_afterwards() -> None:
     agrees(model, nn.Sequential(module), (torch.randn(2, 5),), close=1e-6)
 
 
+class Hooked(nn.Module):
+    """Collects what its layer gives by a hook, which it installs when it is first called, as those of transformers do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.found, self.installed = nn.ReLU(), [], False
+
+    def forward(self, x: Any) -> Any:
+        if not self.installed:
+            self.layer.register_forward_hook(lambda module, args, result: self.found.append(result))
+            self.installed = True
+        self.found.clear()
+        return self.layer(self.layer(x) - 1) + len(self.found)
+
+
+def test_a_module_that_installs_hooks_can_be_called_afterwards() -> None:
+    module, x = Hooked(), torch.randn(2, 5)
+    model = ts.from_torch(module, (x,))
+    assert not module.installed and not module.layer._forward_hooks and not module.found
+    agrees(model, module, (x,), close=1e-6)
+    assert len(module.layer._forward_hooks) == 1 and len(module.found) == 2
+
+
 def test_stages_stand_in_the_order_of_the_module() -> None:
     def function(x: Any) -> Any:
         first = x.exp()
