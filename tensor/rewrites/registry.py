@@ -21,6 +21,7 @@ from .block_softmax import block_softmax
 from .crossed_words import crossed_words
 from .dot_words import bf16_dots, dot_words, half_words, small_words
 from .factor_sums import factor_sums
+from .fast_windows.space_to_batch import space_to_batch
 from .fast_windows.winograd import winograd, winograd_integers
 from .fast_windows.winograd_taps import winograd_taps
 from .fold_lanes import fold_lanes
@@ -66,6 +67,7 @@ __all__ = [
     "reorder_reads",
     "shared_extrema",
     "small_words",
+    "space_to_batch",
     "split_k",
     "tile_dots",
     "trim_reductions",
@@ -109,6 +111,7 @@ REWRITES: dict[str, Registered] = {
     "reorder_reads": Registered(reorder_reads, only_reorders=True),
     "shared_extrema": Registered(shared_extrema, only_reorders=True),
     "small_words": Registered(small_words, only_reorders=True),
+    "space_to_batch": Registered(space_to_batch, only_reorders=True),
     "split_k": Registered(split_k, only_reorders=True),
     "tile_dots": Registered(tile_dots, only_reorders=True),
     "trim_reductions": Registered(trim_reductions, only_reorders=False),  # leaves out zero times any weight

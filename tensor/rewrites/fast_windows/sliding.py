@@ -35,11 +35,12 @@ GAUGE = 2.0**20  # 2^64 of sums of data, 2^44 of the filter, and some 2^14 of al
 
 @dataclass(frozen=True, slots=True)
 class Sliding:
-    """One direction: output axis, window axis; the data are read at stride * output + window + constant."""
+    """One direction: output axis, window axis; the data are read at stride * output + dilation * window + constant."""
 
     output: Axis
     window: Axis
     stride: int
+    dilation: int = 1
 
 
 class SlidingSum:
@@ -60,13 +61,16 @@ class SlidingSum:
         window: int | None = None,
         output: int | None = None,
         stacks: bool = False,
+        dilated: bool = False,
     ) -> None:
         """Takes a stage apart. `names`: the output axes that slide; `none`: what it is none of, where it is refused; `window`,
-        `output`: the extents that these axes must have, if any; `stacks`: whether `stacked` is looked for.
+        `output`: the extents that these axes must have, if any; `stacks`: whether `stacked` is looked for; `dilated`: whether
+        the points of the window are apart, where none of its places are left out, or else next to each other.
 
         Errors: ProgramError where it is no such sum.
         """
         self.program, self.stage, self._none = program, stage, none
+        self._dilated = dilated
         self.windows = self._find_windows(names, window, output)
         self.window_axes = tuple(direction.window for direction in self.windows)
         windows = {axis.name for axis in self.window_axes}
@@ -92,22 +96,26 @@ class SlidingSum:
         found: list[Sliding] = []
         for name in names:
             output = find_axis(stage, name)
-            partners: dict[str, int] = {}
+            partners: dict[str, tuple[int, int]] = {}
             for part in factors(stage.bodies[0]):
                 for read in reads(part) if name in variables(part) else ():
                     for index in read.indices:
                         terms = affine(index).coefficients
-                        if terms.get(name) in STRIDES:
-                            partners |= {other: terms[name] for other, by in terms.items() if other != name and by == 1}
+                        step = terms.pop(name, 0)
+                        partners |= {other: (step, by) for other, by in terms.items() if self._is_sliding(step, by)}
             windows = [a for a in stage.reduction if a.name in partners and size in (None, a.extent)]
             if output not in stage.axes or len(windows) != 1 or results not in (None, output.extent):
                 wanted = f"over a window of extent {size}" if size else f"to {results} places"
                 raise self.refused(f"{name} as a spatial axis that slides {wanted}")
-            found.append(Sliding(output, windows[0], partners[windows[0].name]))
-        if found[0].stride != found[1].stride:
-            raise self.refused("one stride in both directions")
+            found.append(Sliding(output, windows[0], *partners[windows[0].name]))
+        if (found[0].stride, found[0].dilation) != (found[1].stride, found[1].dilation):
+            raise self.refused("one stride in both directions, and one dilation")
         self._check_sliding(found)
         return found[0], found[1]
+
+    def _is_sliding(self, step: int, by: int) -> bool:
+        """Says whether a window slides that moves by one number along a result, and by another along the window."""
+        return step == 1 and by > 1 if self._dilated else step in STRIDES and by == 1
 
     def _check_sliding(self, windows: Sequence[Sliding]) -> None:
         """Checks that every factor of the data uses output and window as their sum alone."""
@@ -163,13 +171,13 @@ class SlidingSum:
         tensor = Tensor(free_name(self.program, f"{self.stage.name}_{kind}"), body.dtype, shape_of(axes))
         return Stage((tensor,), axes, (body,), reduction, combiner if reduction else None, None, self.stage.origin)
 
-    def data_at(self, rows: Expr, columns: Expr, axes: Sequence[Axis]) -> Expr:
-        """Returns the data that the first output would see at some row and column of its window, which `axes` move. What a tile
-        at the edge would read outside of its tensor is 0: no result that is kept needs it."""
-        places: dict[str, Expr] = {}
+    def data_at(self, rows: Expr, columns: Expr, axes: Sequence[Axis], first: tuple[Expr, Expr] | None = None) -> Expr:
+        """Returns the data that the first output, or the one at `first`, would see at some row and column of its window, which
+        `axes` move. What a tile at the edge would read outside of its tensor is 0: no result that is kept needs it."""
+        places: dict[str, Expr] = dict(zip((w.output.name for w in self.windows), first or (), strict=False))
         stacked = ((window, axis.var) for window, axis in self.stacked)
         for window, place in (*zip(self.windows, (rows, columns), strict=True), *stacked):
-            places[window.output.name] = Const(0, i64)
+            places.setdefault(window.output.name, Const(0, i64))
             places[window.window.name] = place
         return self._bounded(substitute(product(self.data), places), axes)
 
@@ -239,9 +247,9 @@ class SlidingSum:
 
 
 def _slides(part: Expr, window: Sliding) -> bool:
-    """Says whether a factor stays as it is where output + 1 stands for output, and window - stride for window."""
+    """Says whether a factor stays as it is where output + dilation stands for output, and window - stride for window."""
     step = {
-        window.output.name: window.output.var + 1,
+        window.output.name: window.output.var + window.dilation,
         window.window.name: window.window.var - window.stride,
     }
     return simplify(substitute(part, step)) == simplify(part)

@@ -37,6 +37,17 @@ def test_fast_convolutions_run(layout: str, n: int, stride: int) -> None:
             assert_runs(program, sketch.apply(program, HOST, values), number)
 
 
+@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
+def test_windows_with_gaps_are_fast_convolutions_of_images_of_every_second_pixel(layout: str) -> None:
+    program = body_of(ops.conv2d(1, 17, 7, 8, 18, padding=2, dilation=2, layout=layout, constants=("W",)))
+    fast = [s for s in derive(program) if "winograd" in s.text]
+    assert fast and all("space_to_batch" in s.text for s in fast)
+    assert {dict(s.variants)["t0 fast"] for s in fast} == {2, 4}
+    for number, sketch in enumerate(fast[:: len(fast) // 2]):
+        for values in some_configs(program, sketch, 1):
+            assert_runs(program, sketch.apply(program, HOST, values), number)
+
+
 @pytest.mark.parametrize("axis", ["o", "c"])  # the output's, and that of the gradient of the data
 def test_filters_that_are_inputs_are_turned_by_squares(axis: str) -> None:
     """Along the last dimension there are three points alone, but nine, or all but the outermost, follow each other."""

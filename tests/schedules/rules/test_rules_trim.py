@@ -49,7 +49,7 @@ def test_what_sees_one_place_is_a_product_of_matrices() -> None:
     avx2 = parse_target("x86:avx2")
     for dilation, windows in ((9, False), (5, True)):
         _, *sketches = Task.of(reaching(dilation=dilation, padding=dilation), avx2, 1).sketches
-        assert all(("windows innermost" in one.title) == windows for one in sketches)
+        assert any("windows innermost" in one.title for one in sketches) == windows
 
 
 @pytest.mark.parametrize(

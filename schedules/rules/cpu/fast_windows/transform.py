@@ -19,9 +19,10 @@ from .....tensor.dtype import f32, f64, i32
 from .....tensor.expr import Const, Op, Read, Var, variables
 from .....tensor.indices.affine import affine
 from .....tensor.program import Program, Stage
+from .....tensor.rewrites.fast_windows.space_to_batch import space_to_batch
 from .....tensor.rewrites.fast_windows.winograd_taps import RESULTS
 from .....tensor.rewrites.registry import apply_rewrite
-from ....access import depends, element_stride, output_stride, plain_dimension
+from ....access import depends, element_stride, moves_data_only, output_stride, plain_dimension
 from ....prepared import constant_tensors
 from ....schedule import LoopHandle, Schedule, StageHandle
 from ...rule import Decided, Rule, nests_of_their_own
@@ -43,7 +44,8 @@ TILES_AT_LEAST = 24  # of all images, each of which multiplies what a call has t
 @dataclass(frozen=True, slots=True)
 class FastWindow:
     """A sum over a window that a rewrite does with fewer products: the outputs, or taps, that its tiles may have in each
-    direction, and the two axes that slide. `in_calls`: the tiles whose filters may be transformed in each call (filters.py)."""
+    direction, and the two axes that slide. `in_calls`: the tiles whose filters may be transformed in each call (filters.py).
+    `dilated`: that the window has gaps, and is made one without them first (space_to_batch)."""
 
     rewrite: str
     tiles: tuple[int, ...]
@@ -51,6 +53,7 @@ class FastWindow:
     rows: str
     columns: str
     in_calls: tuple[int, ...] = ()
+    dilated: bool = False
 
     def arguments(self, tile: int, in_calls: bool = False) -> dict[str, object]:
         """Returns the arguments of the rewrite."""
@@ -125,6 +128,8 @@ def _rewritten(s: Schedule, decided: Decided) -> Decided:
             tile = s.variant(f"{stage.name} fast", [0, *found.tiles])
             if tile:
                 in_calls = tile in found.in_calls and s.variant(f"{stage.name} filters in calls", [False, True])
+                if found.dilated:
+                    found = _without_gaps(s, found)
                 s.rewrite(found.rewrite, **found.arguments(tile, in_calls))
                 decided = decided.noting(WordsAsked()) if found.rewrite == INTEGERS else decided
             break
@@ -140,7 +145,32 @@ def _fast(program: Program, stage: Stage, halves: bool) -> FastWindow | None:
     if window is None or window.lines is None:
         return None
     found = (_few_taps(program, stage, window, window.lines, halves), _many_taps(stage, window, window.lines))
-    return next((one for one in found if one is not None and _applies(program, one)), None)
+    fast = next((one for one in found if one is not None and _applies(program, one)), None)
+    return _fast_with_gaps(program, stage, window.lines, window.rows) if fast is None else fast
+
+
+def _fast_with_gaps(program: Program, stage: Stage, rows: str, columns: str) -> FastWindow | None:
+    """Returns the fast convolution of a window with gaps, whose images are those of every d-th pixel."""
+    try:
+        batched = space_to_batch(program, stage.name, rows, columns)
+    except ProgramError:
+        return None
+    found = _fast(batched, _batch_of(batched, program.stages.index(stage)), False)
+    return None if found is None else replace(found, stage=stage.name, rows=rows, columns=columns, dilated=True)
+
+
+def _without_gaps(s: Schedule, found: FastWindow) -> FastWindow:
+    """Makes the window with gaps one without, and returns its fast convolution."""
+    place = [stage.name for stage in s.program.stages].index(found.stage)
+    s.rewrite("space_to_batch", stage=found.stage, rows=found.rows, columns=found.columns)
+    fast = _fast(s.program, _batch_of(s.program, place), False)
+    assert fast is not None
+    return fast
+
+
+def _batch_of(program: Program, place: int) -> Stage:
+    """Returns the window over all images of every d-th pixel, which stands behind the images."""
+    return program.stages[place + 1]
 
 
 def _applies(program: Program, found: FastWindow) -> bool:
@@ -257,8 +287,17 @@ def kept_transforms(program: Program) -> frozenset[str]:
     for stage in program.stages:
         transform = transform_of(program, stage)
         if transform is not None:
-            found |= {stage.name, transform.data.tensor}
+            found |= {stage.name} if _lies_along(program, transform) else {stage.name, transform.data.tensor}
     return frozenset(found)
+
+
+def _lies_along(program: Program, transform: Transform) -> bool:
+    """Says whether the data are only moved, and lie along the vectors in what they are moved from as well."""
+    producer = program.producers.get(transform.data.tensor)
+    if producer is None or not moves_data_only(producer) or len(producer.reads()) != 1:
+        return False
+    place = plain_dimension(transform.data, transform.vector)
+    return place is not None and element_stride(program, producer.reads()[0], producer.axes[place].name) == 1
 
 
 def written_out(s: Schedule, stage: StageHandle, found: Transform) -> tuple[list[LoopHandle], LoopHandle]:
