@@ -123,11 +123,11 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
         )
     if read_only and path.exists() and path.stat().st_size == 0:
         raise DatabaseError("the database is empty", found=str(path), advice="run `tune run` first or check --db")
+    if read_only and not path.exists():
+        raise DatabaseError("there is no such database", found=str(path), advice="run `tune run` first or check --db")
     if not path.parent.is_dir():
         advice = f"create it (mkdir -p {path.parent}) or give another --db"
         raise DatabaseError("the database's folder does not exist", found=str(path.parent), advice=advice)
-    if read_only and not path.exists():
-        raise DatabaseError("there is no such database", found=str(path), advice="run `tune run` first or check --db")
     try:
         return _connect_read_only(path) if read_only else _connect(path)
     except sqlite3.Error as error:

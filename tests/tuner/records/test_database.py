@@ -246,8 +246,9 @@ def test_a_missing_folder(tmp_path: Path) -> None:
     assert "mkdir" in str(caught.value)
     with pytest.raises(DatabaseError, match="is a folder"):
         Database(tmp_path)
-    with pytest.raises(DatabaseError, match="no such database"):
-        Database(tmp_path / "a.db", read_only=True)
+    for path in (tmp_path / "a.db", tmp_path / "nowhere" / "a.db"):
+        with pytest.raises(DatabaseError, match="no such database"):
+            Database(path, read_only=True)
 
 
 def test_a_read_only_database_can_be_read_and_not_written(tmp_path: Path) -> None:
