@@ -22,6 +22,10 @@ from .faults import Faults
 from .torch_export import array_of, dtype_of, operator_name, torch_module
 
 _IGNORED = ("device", "layout", "pin_memory", "memory_format", "generator", "non_blocking", "copy")
+_PUTTING = frozenset((  # operators that put elements into their first argument: without any it stays as it is
+    "slice_scatter.default", "index_put.default", "_unsafe_index_put.default", "index_add.default", "index_copy.default",
+    "scatter.src", "scatter.value", "scatter_add.default", "scatter_reduce.two",
+))  # fmt: skip
 _CHECKS = ("_assert_async", "_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range", "_print")
 
 
@@ -99,7 +103,8 @@ class Nodes:
                 return args[0][args[1]]
             if self._is_empty(node.meta.get("val")):
                 return Empty()
-            if name != "cat.default" and any(isinstance(arg, Empty) for arg in [*args, *kwargs.values()]):
+            empty = any(isinstance(arg, Empty) for arg in [*args, *kwargs.values()])
+            if empty and name != "cat.default" and name not in _PUTTING:
                 raise NotCovered("a tensor without elements")
             if name == "higher_order.wrap_with_set_grad_enabled":
                 return self._inlined(args[1], args[2:])
@@ -109,7 +114,8 @@ class Nodes:
             if name.startswith("as_strided") and not _lies_in_rows(node.args[0].meta.get("val")):
                 raise NotCovered("strides over memory in which elements do not lie row by row from its start on")
             with originating(_origin(node, name)):
-                outcome = convert(*args, **{k: v for k, v in kwargs.items() if k not in _IGNORED})
+                plain = {k: v for k, v in kwargs.items() if k not in _IGNORED}
+                outcome = args[0] if empty and name in _PUTTING else convert(*args, **plain)
                 outcome = self._checked(node, outcome)
         except NotCovered as error:
             same = error.problem == name

@@ -187,6 +187,19 @@ def test_a_module_that_installs_hooks_can_be_called_afterwards() -> None:
     assert len(module.layer._forward_hooks) == 1 and len(module.found) == 2
 
 
+def test_putting_no_elements_anywhere_changes_nothing() -> None:
+    def function(x: Any, y: Any) -> Any:
+        x = x.clone()
+        x[:, 5:5] = 1
+        x[2:2] = y[0:0]
+        x.index_add_(0, torch.empty(0, dtype=torch.int64), y[0:0])
+        x.scatter_add_(1, torch.empty(4, 0, dtype=torch.int64), y)
+        return x + 1, x
+
+    args = torch.randn(4, 6), torch.randn(4, 6)
+    agrees(ts.from_torch(Returns(function), args), Returns(function), args, close=1e-6)
+
+
 def test_stages_stand_in_the_order_of_the_module() -> None:
     def function(x: Any) -> Any:
         first = x.exp()
