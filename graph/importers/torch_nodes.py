@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -103,7 +103,7 @@ class Nodes:
                 return args[0][args[1]]
             if self._is_empty(node.meta.get("val")):
                 return Empty()
-            empty = any(isinstance(arg, Empty) for arg in [*args, *kwargs.values()])
+            empty = any(isinstance(leaf, Empty) for leaf in _leaves([*args, *kwargs.values()]))
             if empty and name != "cat.default" and name not in _PUTTING:
                 raise NotCovered("a tensor without elements")
             if name == "higher_order.wrap_with_set_grad_enabled":
@@ -216,6 +216,12 @@ def _origin(node: Any, name: str) -> Origin:
     file, line = _place(node.meta.get("stack_trace") or "")
     plain = name.partition(".")[0].lstrip("_").removeprefix("native_").removesuffix("_legit_no_training")
     return Origin(plain, re.sub(r"^L\['\w+'\]\.?", "", str(layer)), file, line)
+
+
+def _leaves(args: Sequence[Any]) -> Iterator[Any]:
+    """Yields arguments, and those of lists among them."""
+    for arg in args:
+        yield from arg if isinstance(arg, list | tuple) else (arg,)
 
 
 @lru_cache(maxsize=4096)

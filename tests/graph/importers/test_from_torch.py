@@ -194,6 +194,7 @@ def test_putting_no_elements_anywhere_changes_nothing() -> None:
         x[2:2] = y[0:0]
         x.index_add_(0, torch.empty(0, dtype=torch.int64), y[0:0])
         x.scatter_add_(1, torch.empty(4, 0, dtype=torch.int64), y)
+        x[torch.empty(0, dtype=torch.int64)] = 2
         return x + 1, x
 
     args = torch.randn(4, 6), torch.randn(4, 6)
