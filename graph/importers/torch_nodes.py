@@ -104,7 +104,8 @@ class Nodes:
             if self._is_empty(node.meta.get("val")):
                 return Empty()
             empty = any(isinstance(leaf, Empty) for leaf in _leaves([*args, *kwargs.values()]))
-            if empty and name != "cat.default" and name not in _PUTTING:
+            unchanged = empty and name in _PUTTING
+            if empty and not unchanged and name != "cat.default":
                 raise NotCovered("a tensor without elements")
             if name == "higher_order.wrap_with_set_grad_enabled":
                 return self._inlined(args[1], args[2:])
@@ -115,7 +116,7 @@ class Nodes:
                 raise NotCovered("strides over memory in which elements do not lie row by row from its start on")
             with originating(_origin(node, name)):
                 plain = {k: v for k, v in kwargs.items() if k not in _IGNORED}
-                outcome = args[0] if empty and name in _PUTTING else convert(*args, **plain)
+                outcome = args[0] if unchanged else convert(*args, **plain)
                 outcome = self._checked(node, outcome)
         except NotCovered as error:
             same = error.problem == name

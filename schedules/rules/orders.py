@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Set
 
-from ...tensor.expr import Var
+from ...tensor.expr import Read, Var
 from ...tensor.program import Program, Stage
 from ..access import finished
 
@@ -26,9 +26,9 @@ def finished_in_any_order(
     """Makes a search for the anchor, a stage that has parts, whose values a pointwise stage finishes in whatever order."""
 
     def finishes(program: Program, stage: Stage, taken: Set[str]) -> Stage | None:
-        def fits(producer: Stage) -> bool:
+        def fits(_: Read, producer: Stage) -> bool:
             return parts_of(program, producer) is not None and bool(correspondence(stage, producer.name, producer))
 
-        return finished(program, stage, taken, lambda read, producer: fits(producer))
+        return finished(program, stage, taken, fits)
 
     return finishes

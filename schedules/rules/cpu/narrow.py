@@ -11,7 +11,7 @@ Axes play parts that are read off the accesses:
 Each sum of the tile is a vector, whose lanes are added up when the depth has gone by. Constant weights are packed once, in the
 order in which they are read. Borders stay guards: they are the same for all lanes, and most tiles have none.
 
-    loops    others, lines, tiles, other reductions, depth, rows, columns, lanes
+    loops    others, blocks of tiles, tiles, other reductions, depth, rows, columns, lanes
 """
 
 from __future__ import annotations
@@ -134,8 +134,7 @@ class _Narrow:
         """Computes a block of tiles at a time, which the root then finishes, in vectors where it is stored along the rows."""
         s, roles, root = self.s, self.roles, self.s.stage(self.root)
         order = correspondence(root.definition, self.anchor, self.definition)
-        names = [a.name for a in root.definition.axes]
-        loops = {mine: root.loops[names.index(theirs)] for mine, theirs in order.items()}
+        loops = {mine: root.along(root.definition, theirs) for mine, theirs in order.items()}
         others, columns = ([loops[name] for name in kind] for kind in (roles.others, roles.columns))
         points = self.tiles * self.rows
         if output_stride(root.definition, order[roles.rows]) == 1:
@@ -163,7 +162,7 @@ class _Narrow:
     def _pack_weights(self) -> None:
         """Packs constant weights in the order in which they are read."""
         s, constants = self.s, constant_tensors(self.s.program)
-        for read in dict.fromkeys(self.roles.weights):
+        for read in self.roles.weights:
             if read.tensor not in constants or sum(r.tensor == read.tensor for r in self.roles.weights) > 1:
                 continue
             depth = plain_dimension(read, self.roles.depth)

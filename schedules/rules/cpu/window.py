@@ -249,8 +249,7 @@ class _Tiling:
         """Schedules the root, a pointwise stage of the same points in any order of its axes, with the anchor inside."""
         root = self.s.stage(self.root)
         order = correspondence(root.definition, self.anchor, self.definition)
-        names = [a.name for a in root.definition.axes]
-        loops = {mine: root.loops[names.index(theirs)] for mine, theirs in order.items()}
+        loops = {mine: root.along(root.definition, theirs) for mine, theirs in order.items()}
         if output_stride(root.definition, order[self.window.vector]) == 1:
             return self._finished_in_registers(root, loops)
         return self._finished_across(root, loops, order)

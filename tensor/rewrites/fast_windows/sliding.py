@@ -65,7 +65,7 @@ class SlidingSum:
     ) -> None:
         """Takes a stage apart. `names`: the output axes that slide; `none`: what it is none of, where it is refused; `window`,
         `output`: the extents that these axes must have, if any; `stacks`: whether `stacked` is looked for; `dilated`: whether
-        the points of the window are apart, where none of its places are left out, or else next to each other.
+        there are gaps between the points of the window, of results that are next to each other.
 
         Errors: ProgramError where it is no such sum.
         """

@@ -18,8 +18,7 @@ from tilesmith.tensor.text.parse import parse
 def dilated(random: Random) -> Program:
     """A window with gaps over two images, whose border of zeros is one of their own or a guard, in either layout."""
     gap, border = random.randint(2, 5), random.randint(0, 4)
-    (r, s), (p, q) = ((random.randint(least, least + 3) for _ in range(2)) for least in (1, 3))
-    r, s = max(r, 2), max(s, 2)
+    (r, s), (p, q) = ((random.randint(least, least + 3) for _ in range(2)) for least in (2, 3))
     high, wide = (points + gap * (window - 1) - 2 * border for points, window in ((p, r), (q, s)))
     if min(high, wide) < 1:
         border, high, wide = 0, high + 2 * border, wide + 2 * border
